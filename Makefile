@@ -1,0 +1,55 @@
+# Every target sets up what it needs: `make demo` and `make test` are the only commands to remember.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
+
+.PHONY: help demo test test-all lint format venv bench-solve clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: $(RUNTIME)  ## solve the rover, print its certificate, draw its visits
+	@$(BIN)/bidual demo
+
+test: $(DEV)  ## the tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(DEV)  ## the tests and the long statistical and fuzz runs
+	$(BIN)/python -m pytest -n 2
+
+lint: $(DEV)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(DEV)  ## put the code in its standard form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+venv: $(DEV)  ## set everything up and do nothing else
+
+bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
+	$(BIN)/python -m benchmarks.solve
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bidual needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing."; \
+	    echo "On Debian and Ubuntu: apt install python3-venv. Or name another Python: make PYTHON=/path/to/python3 ..."; exit 2; }
+	@echo "setting up $(VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@ $(RUNTIME)

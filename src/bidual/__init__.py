@@ -1,0 +1,82 @@
+"""bidual: constrained convex Markov decision processes, solved with certificates.
+
+Names are imported at first use, so that ``import bidual`` and ``bidual --help`` cost next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bidual._version import __version__
+
+if TYPE_CHECKING:
+    from bidual import dual, features, models, planners, policies, report, tasks
+    from bidual._errors import (
+        ArchiveError,
+        BidualError,
+        CertificateError,
+        ModelError,
+        PolicyError,
+        ProblemError,
+        TaskError,
+    )
+    from bidual._solve import solve
+    from bidual._status import Status
+    from bidual.mdp import TabularMDP
+    from bidual.problem import Problem
+    from bidual.saved import check, load
+    from bidual.solution import Solution
+
+_HOME = {
+    "ArchiveError": "bidual._errors",
+    "BidualError": "bidual._errors",
+    "CertificateError": "bidual._errors",
+    "ModelError": "bidual._errors",
+    "PolicyError": "bidual._errors",
+    "Problem": "bidual.problem",
+    "ProblemError": "bidual._errors",
+    "Solution": "bidual.solution",
+    "Status": "bidual._status",
+    "TabularMDP": "bidual.mdp",
+    "TaskError": "bidual._errors",
+    "check": "bidual.saved",
+    "load": "bidual.saved",
+    "solve": "bidual._solve",
+}
+_MODULES = ("dual", "features", "models", "planners", "policies", "report", "tasks")
+
+__all__ = [
+    "ArchiveError",
+    "BidualError",
+    "CertificateError",
+    "ModelError",
+    "PolicyError",
+    "Problem",
+    "ProblemError",
+    "Solution",
+    "Status",
+    "TabularMDP",
+    "TaskError",
+    "__version__",
+    "check",
+    "dual",
+    "features",
+    "load",
+    "models",
+    "planners",
+    "policies",
+    "report",
+    "solve",
+    "tasks",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return import_module(f"bidual.{name}")
+    raise AttributeError(f"module 'bidual' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,7 @@
+"""``python -m bidual``."""
+
+import sys
+
+from bidual.cli import main
+
+sys.exit(main())

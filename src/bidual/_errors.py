@@ -1,0 +1,46 @@
+"""What can go wrong, as one small tree.
+
+Every message says what was wrong, where, what was got, and what to do about it.
+
+* BidualError
+    * ProblemError      the declared problem: not convex, not finite, over another embedding
+    * ModelError        the transition model or the signals: shapes, rows, indices
+    * PolicyError       a policy asked for what it cannot answer
+    * TaskError         an unknown task, a bad `--set`, a problem file that does not work
+    * ArchiveError      a saved file that cannot be read back
+    * CertificateError  a bound that did not survive its independent check
+"""
+
+
+class BidualError(Exception):
+    """Base of every error that bidual raises on purpose."""
+
+    exit_code = 2
+
+
+class ProblemError(BidualError, ValueError):
+    """The declared problem cannot be solved as written."""
+
+
+class ModelError(BidualError, ValueError):
+    """The transition model or a signal over it is malformed."""
+
+
+class PolicyError(BidualError, ValueError):
+    """A policy was asked for an action it cannot give."""
+
+
+class TaskError(BidualError, ValueError):
+    """A task or a problem file could not be turned into a problem."""
+
+
+class ArchiveError(BidualError):
+    """A saved file is missing, damaged or from another format version."""
+
+    exit_code = 5
+
+
+class CertificateError(BidualError):
+    """A bound failed its independent check, so it is not reported."""
+
+    exit_code = 1

@@ -1,0 +1,194 @@
+"""`solve`: the loop over a known model, with budgets, an output policy and a certificate."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ModelError, ProblemError
+from bidual._status import Status
+from bidual._types import float64
+from bidual.certificate import Certificate, Evidence, Record, certify
+from bidual.convex import AffineProgram
+from bidual.dual import AbstractDual, Duals, FullyCorrective
+from bidual.mdp import TabularMDP
+from bidual.models import Known, known
+from bidual.planners import AbstractPlanner, BackwardInduction, Plan
+from bidual.policies import MarkovPolicy, Mixture, collapse
+from bidual.problem import Problem
+from bidual.rounding import with_tolerances
+from bidual.solution import Conflict, Progress, Solution, constraint_results
+from bidual.vpdpo import Iteration, vpdpo
+
+
+@float64
+def solve(
+    problem: Problem,
+    mdp: TabularMDP,
+    *,
+    gap: float = 1e-6,
+    relative: bool = False,
+    time_limit: float | None = None,
+    max_plans: int | None = None,
+    dual: AbstractDual[Any] | None = None,
+    planner: AbstractPlanner[Known] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Solution:
+    """Solve `problem` in a known model, to a certified gap.
+
+    Args:
+        problem: what to optimise, over an embedding of this model's signals.
+        mdp: the known model.
+        gap: stop when the policy is feasible and certified to be this close to optimal.
+        relative: measure the gap relative to the size of the bounds.
+        time_limit: seconds after which the best policy so far is returned.
+        max_plans: number of plans after which the best policy so far is returned.
+        dual: the dual player; `FullyCorrective()` by default.
+        planner: the planner; `BackwardInduction()` by default.
+        progress: called after every plan.
+    """
+    started = time.perf_counter()
+    _check_budgets(gap, time_limit, max_plans)
+    program, psi = bind(problem, mdp)
+    model = known(mdp)
+    loop = vpdpo(program, psi, model, planner or BackwardInduction(), dual or FullyCorrective())
+    plans: list[Plan] = []
+    history: list[Progress] = []
+    duals = None
+    for iteration in loop:
+        duals = iteration.duals
+        plans.append(iteration.plan)
+        history.append(_standing(problem, program, iteration, time.perf_counter() - started))
+        if progress is not None:
+            progress(history[-1])
+        spent = (time_limit is not None and history[-1].seconds >= time_limit) or iteration.number == max_plans
+        if spent or _settled(program, duals, history[-1], gap, relative):
+            break
+    assert duals is not None  # the loop runs until it is left
+    mixture = _mixture(model, plans, duals.weights)
+    evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals)
+    status = _status(program, certificate, gap, relative)
+    lower, upper = _bounds(problem, certificate) if status is not Status.INFEASIBLE else (None, None)
+    priced = status in (Status.OPTIMAL, Status.FEASIBLE)
+    return Solution(
+        status=status,
+        sense="maximize" if problem.maximises else "minimize",
+        value=-certificate.value if problem.maximises else certificate.value,
+        lower=lower,
+        upper=upper,
+        constraints=constraint_results(problem.limits, certificate, evidence.record.gamma if priced else None),
+        conflict=_conflict(problem, evidence.record, certificate),
+        policy=evidence.policy,
+        mixture=mixture,
+        embedding=certificate.embedding.sum(axis=0) if problem.embedding.total else certificate.embedding,
+        visits=certificate.visits,
+        history=tuple(history),
+        plans=len(plans),
+        seconds=time.perf_counter() - started,
+        evidence=evidence,
+    )
+
+
+def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Float[np.ndarray, "steps d S A"]]:
+    """The problem's rows and the features over this model; raises where they do not belong together."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
+    if not isinstance(mdp, TabularMDP):
+        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}")
+    if problem.embedding.horizon != mdp.horizon:
+        raise ProblemError(
+            f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "
+            f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
+        )
+    try:
+        psi = problem.embedding.features.stage(mdp.successors)
+    except ModelError as error:
+        raise ProblemError(
+            f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
+        ) from error
+    return with_tolerances(problem.program(), psi, mdp), psi
+
+
+def _check_budgets(gap: float, time_limit: float | None, max_plans: int | None) -> None:
+    if not (math.isfinite(gap) and gap > 0):
+        raise ProblemError(f"gap must be a positive number; got {gap!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
+    if max_plans is not None and max_plans < 1:
+        raise ProblemError(f"the number of plans must be at least 1; got {max_plans!r}")
+
+
+def _standing(problem: Problem, program: AffineProgram, iteration: Iteration[Any], seconds: float) -> Progress:
+    """The solver's own view after a plan: for progress and stopping, never for a certificate."""
+    duals = iteration.duals
+    violation = float(program.violations(duals.g).max(initial=0.0))
+    upper = duals.f if duals.objective_weight > 0 else None
+    lower = duals.optimum.value
+    if problem.maximises:
+        lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
+    return Progress(iteration.number, lower, upper, violation, seconds)
+
+
+def _settled(program: AffineProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool) -> bool:
+    return duals.stalled or _in_conflict(program, duals) or _closed(state.lower, state.upper, 0.99 * gap, relative)
+
+
+def _closed(lower: float | None, upper: float | None, gap: float, relative: bool) -> bool:
+    if lower is None or upper is None:
+        return False
+    return upper - lower <= gap * (max(abs(lower), abs(upper)) if relative else 1.0)
+
+
+def _status(program: AffineProgram, certificate: Certificate, gap: float, relative: bool) -> Status:
+    if certificate.conflict is not None:
+        return Status.INFEASIBLE
+    if not certificate.feasible(program):
+        return Status.UNDECIDED
+    closed = _closed(certificate.lower, certificate.upper, gap, relative)
+    return Status.OPTIMAL if closed else Status.FEASIBLE
+
+
+def _mixture(model: Known, plans: list[Plan], weights: Float[np.ndarray, "k"]) -> Mixture:
+    used = np.flatnonzero(weights)
+    return Mixture(weights[used], tuple(model.policy(plans[i].actions) for i in used))
+
+
+def _certified(
+    program: AffineProgram,
+    psi: Float[np.ndarray, "steps d S A"],
+    mdp: TabularMDP,
+    policy: MarkovPolicy,
+    duals: Duals[Any],
+) -> tuple[Evidence, Certificate]:
+    """Certify the conflict if there seems to be one and it survives the check, else the bounds of the policy."""
+    if _in_conflict(program, duals):
+        evidence = Evidence(program, psi, mdp, policy, Record(duals.conflict.gamma, 0.0))
+        certificate = certify(evidence)
+        if certificate.conflict is not None and certificate.conflict > 0:
+            return evidence, certificate
+    evidence = Evidence(program, psi, mdp, policy, Record(duals.optimum.gamma, 1.0))
+    return evidence, certify(evidence)
+
+
+def _in_conflict(program: AffineProgram, duals: Duals[Any]) -> bool:
+    """Whether the constraints with a multiplier are shown to clash by more than rounding."""
+    return duals.conflict.value > program.tolerances[duals.conflict.gamma != 0].max(initial=0.0)
+
+
+def _bounds(problem: Problem, certificate: Certificate) -> tuple[float, float]:
+    """Lower and upper in the user's sense."""
+    assert certificate.lower is not None
+    if problem.maximises:
+        return -certificate.upper, -certificate.lower
+    return certificate.lower, certificate.upper
+
+
+def _conflict(problem: Problem, record: Record, certificate: Certificate) -> Conflict | None:
+    if certificate.conflict is None:
+        return None
+    owners = np.repeat([limit.name for limit in problem.limits], [limit.size for limit in problem.limits])
+    guilty = dict.fromkeys(str(name) for name in owners[record.gamma != 0])
+    return Conflict(tuple(guilty), certificate.conflict)

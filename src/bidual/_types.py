@@ -1,0 +1,57 @@
+"""Shapes and arrays that every layer shares.
+
+Letters in shapes: H steps, S states, A actions, K successors per row, d features, m constraint rows, k plans.
+An axis named ``steps``, ``next`` or ``law`` has length 1 when the thing does not change with time, else H.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar, final
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def float64(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` in double precision, whatever the caller's global JAX flag says.
+
+    A certificate in float32 would be worthless, and a library must not flip its user's switches:
+    so the flag is set around each entry point and restored after it.
+    """
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def at_step(array: np.ndarray, h: int) -> np.ndarray:
+    """Entry `h` of a leading time axis that may have length 1 (the same at every step)."""
+    return array[0] if array.shape[0] == 1 else array[h]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Successors:
+    """Transition law as lists: from (s, a) to ``states[..., k]`` with ``probabilities[..., k]``.
+
+    Never a dense (S, A, S) array: at 100 000 states that would not fit in memory. A list may name a
+    state twice or pad itself with probability 0.
+    """
+
+    states: Int[np.ndarray, "next S A K"]
+    probabilities: Float[np.ndarray, "law S A K"]
+    allowed: Bool[np.ndarray, "S A"]
+    horizon: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        return self.horizon, self.states.shape[1], self.states.shape[2]

@@ -1,0 +1,41 @@
+"""The command line: one file per command, heavy imports only where a command runs."""
+
+import argparse
+import sys
+
+from bidual._errors import BidualError
+from bidual._version import __version__
+from bidual.cli import check, demo, new, solve, tasks
+
+INTERRUPTED = 130
+_COMMANDS = (demo, tasks, new, solve, check)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except BidualError as error:
+        print(f"bidual: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("bidual: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        print(f"bidual: {error}", file=sys.stderr)
+        return BidualError.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bidual",
+        description="Constrained convex Markov decision processes: policies with certificates.",
+        epilog="exit codes: 0 solved or feasible, 1 internal error or failed check, 2 usage or bad input, "
+        "3 infeasible, 4 undecided, 5 unreadable file, 130 interrupted",
+    )
+    parser.add_argument("--version", action="version", version=f"bidual {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,23 @@
+"""``bidual check``: derive the certificate of a saved solution again."""
+
+import argparse
+from pathlib import Path
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "check",
+        help="re-run the independent checker on a saved solution",
+        description="Derive every bound of a saved solution again from its policy, model and multipliers.",
+    )
+    parser.add_argument("solution", type=Path, metavar="SOLUTION", help="a file that solve wrote with --out")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check one file."""
+    from bidual.saved import check
+
+    print(check(args.solution))
+    return 0

@@ -1,0 +1,95 @@
+"""``bidual solve``: a known model, to a certified gap."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bidual.cli._target import Target
+
+_EXIT = {"optimal": 0, "feasible": 0, "infeasible": 3, "undecided": 4}
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "solve",
+        help="solve a task or a problem file with a known model",
+        description="Solve a problem with a known model and certify how far from optimal the policy can be.",
+    )
+    parser.add_argument("target", metavar="TASK|FILE.py", help="a name from 'bidual tasks', or a Python file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
+    )
+    parser.add_argument("--gap", type=float, default=1e-6, help="certified gap to reach (default 1e-6)")
+    parser.add_argument("--rel-gap", action="store_true", help="measure the gap relative to the bounds")
+    parser.add_argument("--time-limit", type=float, metavar="S", help="stop after this many seconds")
+    parser.add_argument("--plans", type=int, metavar="N", help="stop after this many plans")
+    parser.add_argument("--dual", choices=["corrective"], default="corrective", help="the dual player")
+    parser.add_argument("--check-only", action="store_true", help="check problem and model, solve nothing")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figure there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve and report."""
+    from bidual._solve import solve
+    from bidual.cli._files import to_json, write_outputs
+    from bidual.cli._progress import progress_line
+    from bidual.cli._target import load_target
+
+    target = load_target(args.target, args.settings)
+    if args.check_only:
+        return _check_only(target, as_json=args.json)
+    with progress_line(target.name) as progress:
+        solution = solve(
+            target.problem,
+            target.mdp,
+            gap=args.gap,
+            relative=args.rel_gap,
+            time_limit=args.time_limit,
+            max_plans=args.plans,
+            progress=progress,
+        )
+    solution = replace(solution, task=target.name)
+    print(to_json(solution) if args.json else solution)
+    if args.json and solution.conflict is not None:
+        print(f"bidual: {solution.conflict}", file=sys.stderr)
+    if args.out is not None:
+        for path in write_outputs(solution, args.out, target.grid):
+            print(f"wrote {path}", file=sys.stderr)
+    return _EXIT[solution.status]
+
+
+def _check_only(target: "Target", *, as_json: bool) -> int:
+    import json
+
+    from bidual._solve import bind
+
+    program, psi = bind(target.problem, target.mdp)
+    facts = {
+        "task": target.name,
+        "states": target.mdp.num_states,
+        "actions": target.mdp.num_actions,
+        "horizon": target.mdp.horizon,
+        "features": psi.shape[1],
+        "sense": "maximize" if target.problem.maximises else "minimize",
+        "constraints": [
+            {"name": limit.name, "sense": limit.sense, "entries": limit.size} for limit in target.problem.limits
+        ],
+        "rows": 1 + program.limits.size,
+    }
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    print(f"{target.name}: problem and model are well formed; nothing was solved")
+    print(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
+    print(f"  objective    {target.problem.objective}")
+    for limit in target.problem.limits:
+        print(
+            f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit if limit.limit is not None else 0}"
+        )
+    return 0

@@ -1,0 +1,29 @@
+"""``bidual tasks``: the list of built-in tasks."""
+
+import argparse
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser("tasks", help="list the built-in tasks")
+    parser.add_argument("--json", action="store_true", help="print a JSON list instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print every task with its parameters, constraints and exact optimum."""
+    from bidual.tasks import ENTRIES
+
+    if args.json:
+        import json
+
+        keys = ("name", "summary", "source", "constraints", "optimum", "parameters")
+        print(json.dumps([{key: getattr(entry, key) for key in keys} for entry in ENTRIES], indent=2))
+        return 0
+    for entry in ENTRIES:
+        settings = " ".join(f"{name}={value}" for name, value in entry.parameters.items())
+        print(entry.name)
+        print(f"    {entry.summary}")
+        print(f"    optimum {entry.optimum:.6f}; constraints: {', '.join(entry.constraints)}; --set {settings}")
+        print(f"    from {entry.source}")
+    return 0

@@ -1,0 +1,96 @@
+"""Linear problems as rows over the embedding.
+
+Every player works on this form: minimise a.Psi + offset subject to rows.Psi <= limits (or ==). Only the affine
+images that objective and constraints really use become rows: one for the objective and one for a budget, whatever
+the horizon and the number of states.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float
+
+if TYPE_CHECKING:
+    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineProgram:
+    """min objective.Psi + offset  s.t.  rows_i.Psi <= limits_i, or == where `equality`."""
+
+    objective: Float[np.ndarray, "H d"]
+    offset: float
+    rows: Float[np.ndarray, "m H d"]
+    limits: Float[np.ndarray, "m"]
+    equality: Bool[np.ndarray, "m"]
+    tolerances: Float[np.ndarray, "m"]  # the violation of a row that counts as rounding
+
+    def values(self, psi: Float[np.ndarray, "H d"]) -> tuple[float, Float[np.ndarray, "m"]]:
+        """f(Psi) and g(Psi) = rows.Psi - limits."""
+        m = self.limits.size
+        f = float(np.vdot(self.objective, psi)) + self.offset
+        return f, self.rows.reshape(m, -1) @ psi.reshape(-1) - self.limits
+
+    def theta(self, gamma: Float[np.ndarray, "m"], objective_weight: float) -> Float[np.ndarray, "H d"]:
+        """The linear cost that a planner minimises: theta = alpha + beta with beta = sum_i gamma_i rows_i.
+
+        The atoms are linear, so alpha is the objective itself and needs no dual step (its conjugate is an
+        indicator); weight 0 leaves only the constraints, as in phase 1.
+        """
+        m = self.limits.size
+        return objective_weight * self.objective + (gamma @ self.rows.reshape(m, -1)).reshape(self.objective.shape)
+
+    def violations(self, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        """How far each row is from holding, given g(Psi): never negative."""
+        return np.where(self.equality, np.abs(g), np.maximum(g, 0.0))
+
+
+def affine_program(
+    cone: "ParamConeProg", order: list[int], sizes: list[int], *, horizon: int, total: bool
+) -> AffineProgram:
+    """Read the rows off CVXPY's own reduction to cone form.
+
+    Args:
+        cone: the parametric cone program of a problem whose only variable is the embedding.
+        order: the CVXPY ids of the constraints, in the user's order.
+        sizes: their numbers of scalar rows.
+        horizon: H.
+        total: whether the embedding is summed over time.
+    """
+    c, offset, A, b = (_dense(part) for part in cone.apply_parameters())
+    start, rows, limits, equality = 0, {}, {}, {}
+    for constraint in cone.constraints:
+        stop = start + constraint.size
+        # The cone form is b - A'x in {0} or >= 0, and CVXPY stores -A' as A.
+        rows[constraint.id] = -A[start:stop]
+        limits[constraint.id] = b[start:stop]
+        equality[constraint.id] = np.full(constraint.size, type(constraint).__name__ == "Zero")
+        start = stop
+    m = sum(sizes)
+
+    def gather(found: dict[int, np.ndarray]) -> np.ndarray:
+        return np.concatenate([found[i] for i in order]) if order else np.zeros((0, 0))
+
+    return AffineProgram(
+        objective=_by_step(c[None], horizon, total)[0],
+        offset=float(offset),
+        rows=_by_step(gather(rows).reshape(m, np.size(c)), horizon, total),
+        limits=gather(limits).reshape(m),
+        equality=gather(equality).reshape(m).astype(bool),
+        tolerances=np.zeros(m),  # known once a model is (see `rounding`)
+    )
+
+
+def _dense(part: object) -> Float[np.ndarray, "..."]:
+    """CVXPY returns arrays, sparse matrices or numbers here, depending on the problem."""
+    return np.asarray(sp.csr_array(part).toarray() if sp.issparse(part) else part, dtype=np.float64)
+
+
+def _by_step(flat: Float[np.ndarray, "m n"], horizon: int, total: bool) -> Float[np.ndarray, "m H d"]:
+    if total:
+        return np.repeat(flat[:, None, :], horizon, axis=1)
+    # CVXPY flattens column by column: all steps of the first feature first.
+    return np.ascontiguousarray(flat.reshape(len(flat), -1, horizon).transpose(0, 2, 1))

@@ -1,0 +1,6 @@
+"""Which linear cost next?"""
+
+from bidual.dual._base import AbstractDual as AbstractDual
+from bidual.dual._base import Bound as Bound
+from bidual.dual._base import Duals as Duals
+from bidual.dual._fully_corrective import FullyCorrective as FullyCorrective

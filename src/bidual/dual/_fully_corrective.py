@@ -1,0 +1,103 @@
+"""The fully corrective dual player: keep every plan, mix them as well as possible, ask where the mix is weak.
+
+The multipliers of the master problem (`_master`) say where the mix is weak, but they jump about while plans are few.
+So the next plan is made for a point between them and the multipliers with the best bound so far, by a
+share that adapts itself (price smoothing: Wentges 1997; Pessoa, Sadykov, Uchoa and Vanderbeck 2018). That takes a
+third of the plans when constraints are many, and as many when there is one. In phase 1 the multipliers price the
+constraints alone, and a positive bound there proves that no policy satisfies them all.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.convex import AffineProgram
+from bidual.dual._base import AbstractDual, Bound, Duals
+from bidual.dual._master import Answer, Warm, solve_master
+
+
+class Plans(NamedTuple):
+    """The images of all plans so far, where the master problem stood, and how the next gamma was chosen."""
+
+    f: Float[np.ndarray, "k"]
+    g: Float[np.ndarray, "k m"]
+    warm: Warm | None
+    target: Float[np.ndarray, "m"]  # the master's own multipliers
+    smoothing: float  # share of the best multipliers so far, when a plan was learned from
+    misses: int  # plans in a row that the master had no use for
+    smoothed: bool  # whether the next gamma differs from the target
+
+
+@final
+@dataclass(frozen=True)
+class FullyCorrective(AbstractDual[Plans]):
+    """Column generation with an exact master.
+
+    Args:
+        smoothing: the share of the best multipliers so far in the next ones, to begin with; 0 turns it off.
+    """
+
+    smoothing: float = 0.3
+
+    def init(self, program: AffineProgram) -> Duals[Plans]:
+        """Start from the objective alone."""
+        m = program.limits.size
+        nothing = np.zeros(m)
+        return Duals(
+            gamma=nothing,
+            objective_weight=1.0,
+            weights=np.zeros(0),
+            f=np.inf,
+            g=nothing,
+            optimum=Bound(-np.inf, nothing),
+            conflict=Bound(0.0, nothing),
+            stalled=False,
+            memory=Plans(np.zeros(0), np.zeros((0, m)), None, nothing, self.smoothing, 0, False),
+        )
+
+    def step(self, program: AffineProgram, duals: Duals[Plans], psi: Float[np.ndarray, "H d"]) -> Duals[Plans]:
+        """Add the plan to the master and solve it again."""
+        memory = duals.memory
+        f_new, g_new = program.values(psi)
+        # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound.
+        bound = Bound(duals.objective_weight * f_new + float(duals.gamma @ g_new), duals.gamma)
+        in_phase_1 = duals.objective_weight == 0
+        optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_value)
+        conflict = max(duals.conflict, bound, key=_value) if in_phase_1 else duals.conflict
+        f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
+        answer = solve_master(program, f, g, memory.warm)
+        learned = memory.warm is None or set(answer.warm.basis) != set(memory.warm.basis)
+        smoothing = self._adapt(memory, g_new, optimum)
+        misses = 0 if learned else memory.misses + 1
+        share = self._share(answer, smoothing, misses)
+        return Duals(
+            gamma=share * optimum.gamma + (1 - share) * answer.gamma,
+            objective_weight=answer.objective_weight,
+            weights=answer.weights,
+            f=float(answer.weights @ f),
+            g=answer.weights @ g,
+            optimum=optimum,
+            conflict=conflict,
+            stalled=not learned and not memory.smoothed,
+            memory=Plans(f, g, answer.warm, answer.gamma, smoothing, misses, share > 0),
+        )
+
+    def _adapt(self, memory: Plans, g_new: Float[np.ndarray, "m"], optimum: Bound) -> float:
+        """Smooth less where the new supergradient points on towards the target, more where it points back."""
+        if not memory.smoothed:
+            return memory.smoothing
+        if g_new @ (memory.target - optimum.gamma) > 0:
+            return max(0.0, memory.smoothing - 0.1)
+        return memory.smoothing + 0.1 * (1 - memory.smoothing)
+
+    def _share(self, answer: Answer, smoothing: float, misses: int) -> float:
+        """How much of the best multipliers to keep: less after each miss, until the target itself is tried."""
+        if answer.objective_weight == 0 or self.smoothing == 0:
+            return 0.0
+        return max(0.0, 1 - (misses + 1) * (1 - smoothing))
+
+
+def _value(bound: Bound) -> float:
+    return bound.value

@@ -1,0 +1,127 @@
+"""The master problem of column generation, as a linear program in standard form.
+
+With plans k and their images f_k = f(Psi_k), g_k = g(Psi_k):
+
+    min_w  sum_k w_k f_k   s.t.  sum_k w_k g_k <= 0,  w in the simplex.
+
+While no mixture is feasible, phase 1 minimises the largest violation t instead.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.convex import AffineProgram
+from bidual.dual._simplex import exchange_out, simplex
+
+
+class Warm(NamedTuple):
+    """Where the last master problem ended, for the next to start from."""
+
+    basis: Int[np.ndarray, "r"]
+    relaxation: Float[np.ndarray, "r"]  # rounding that phase 1 left over; phase 2 must not trip over it
+
+
+class Answer(NamedTuple):
+    """The best mixture of the plans, and the multipliers of the constraints."""
+
+    weights: Float[np.ndarray, "k"]
+    gamma: Float[np.ndarray, "m"]
+    objective_weight: float  # 0: phase 1, gamma sums to 1 in size; 1: phase 2
+    warm: Warm
+
+
+def solve_master(
+    program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], warm: Warm | None
+) -> Answer:
+    """Mix the plans as well as possible: phase 1 while no mixture is feasible, then phase 2."""
+    table = _tableau(program, g)
+    basis, relaxation = warm or Warm(_first_basis(table.signed[0]), np.zeros(table.t))
+    if table.t in basis:
+        basis, values, prices = simplex(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
+        weights = table.weights(basis, values)
+        mixed = weights @ g
+        if np.any(program.violations(mixed) > program.tolerances):
+            gamma = table.gamma(prices, 1.0, program.limits.size)
+            # While t > 0 the multipliers sum to 1 in exact arithmetic: make it so.
+            return Answer(weights, gamma / np.abs(gamma).sum(), 0.0, Warm(basis, relaxation))
+        basis = exchange_out(table.A, basis, table.t) if table.t in basis else basis
+        relaxation = np.maximum(mixed[table.owner] * table.sign, 0.0)
+    table.A[:, table.t] = 0.0  # t may not come back
+    scale = float(_divisor(np.ptp(f)))
+    cost = np.append(np.zeros(table.t + 1), (f - f.mean()) / scale)
+    basis, values, prices = simplex(table.A, table.right_side(relaxation), cost, basis)
+    gamma = table.gamma(prices, scale, program.limits.size)
+    return Answer(table.weights(basis, values), gamma, 1.0, Warm(basis, relaxation))
+
+
+class _Tableau(NamedTuple):
+    """The rows of the master problem.
+
+    Variables, in an order that survives new plans: one slack per row, the violation t, one weight per plan.
+    Rows, each divided by its largest entry: the inequalities, every equality as two of them, the sum of weights.
+    """
+
+    A: Float[np.ndarray, "rows n"]
+    signed: Float[np.ndarray, "k r"]
+    scale: Float[np.ndarray, "r"]
+    owner: Int[np.ndarray, "r"]  # the user's row each of ours belongs to, and with which sign
+    sign: Float[np.ndarray, "r"]
+
+    @property
+    def t(self) -> int:
+        """The index of the variable t, which is also the number of rows but one."""
+        return self.scale.size
+
+    def right_side(self, relaxation: Float[np.ndarray, "r"]) -> Float[np.ndarray, "rows"]:
+        return np.append(relaxation / self.scale, 1.0)
+
+    def cost_of_violation(self) -> Float[np.ndarray, "n"]:
+        cost = np.zeros(self.A.shape[1])
+        cost[self.t] = 1.0
+        return cost
+
+    def weights(self, basis: Int[np.ndarray, "rows"], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "k"]:
+        weights = np.zeros(len(self.signed))
+        plans = basis > self.t
+        weights[basis[plans] - self.t - 1] = values[plans]
+        return weights / weights.sum()
+
+    def gamma(self, prices: Float[np.ndarray, "rows"], cost_scale: float, m: int) -> Float[np.ndarray, "m"]:
+        halves = np.maximum(-prices[:-1], 0.0) * cost_scale / self.scale
+        return np.bincount(self.owner, halves * self.sign, minlength=m)
+
+
+def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
+    equal = np.flatnonzero(program.equality)
+    owner = np.append(np.arange(program.limits.size), equal)
+    sign = np.ones(owner.size)
+    sign[program.limits.size :] = -1.0
+    signed = g[:, owner] * sign
+    scale = _divisor(np.abs(signed).max(axis=0))
+    return _Tableau(_matrix(signed, scale), signed, scale, owner, sign)
+
+
+def _matrix(signed: Float[np.ndarray, "k r"], scale: Float[np.ndarray, "r"]) -> Float[np.ndarray, "rows n"]:
+    k, r = signed.shape
+    A = np.zeros((r + 1, r + 1 + k))
+    np.fill_diagonal(A[:r, :r], 1.0)
+    A[:r, r] = -1.0 / scale
+    A[:r, r + 1 :] = (signed / scale).T
+    A[r, r + 1 :] = 1.0
+    return A
+
+
+def _first_basis(signed: Float[np.ndarray, "r"]) -> Int[np.ndarray, "rows"]:
+    """All slacks and the only plan; t in place of the worst row's slack where the plan violates one."""
+    r = signed.size
+    basis = np.append(np.arange(r), r + 1)
+    if r and signed.max() > 0:
+        basis[int(np.argmax(signed))] = r
+    return basis
+
+
+def _divisor(scale: np.ndarray) -> np.ndarray:
+    """1 where there is nothing to scale."""
+    return np.where(scale > 0, scale, 1.0)

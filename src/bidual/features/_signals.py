@@ -1,0 +1,120 @@
+"""Named scalar signals (rewards, costs, indicators) given as arrays."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from bidual._errors import ModelError
+from bidual._types import Successors, at_step
+from bidual.features._base import AbstractFeatures, Part
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """An array that is surely meant to be paid on arrival; made by `on_arrival`."""
+
+    values: Float[np.ndarray, "*steps S A S"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Signals(AbstractFeatures):
+    """One feature per named signal."""
+
+    names: tuple[str, ...]
+    arrays: tuple[Arrival | Float[np.ndarray, "..."], ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """One part per signal."""
+        return tuple(Part(name, position) for position, name in enumerate(self.names))
+
+    @property
+    def dimension(self) -> int:
+        """The number of signals."""
+        return len(self.names)
+
+    def stage(self, successors: Successors) -> Float[np.ndarray, "steps d S A"]:
+        """Every signal as its expectation given (step, state, action)."""
+        staged = [_stage(name, array, successors) for name, array in zip(self.names, self.arrays, strict=True)]
+        steps = max(signal.shape[0] for signal in staged)
+        return np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1)
+
+
+def signals(**named: ArrayLike | Arrival) -> Signals:
+    """Named signals as features.
+
+    Args:
+        **named: for each name an array of shape (S,) or (S, A); (H, S, A) for a signal that changes with the
+            step; (S, A, S) or (H, S, A, S) for one that is paid on arrival in the next state.
+    """
+    if not named:
+        raise ModelError("signals() needs at least one named array, for example signals(reward=r, cost=c)")
+    return Signals(tuple(named), tuple(_finite(name, array) for name, array in named.items()))
+
+
+def on_arrival(values: ArrayLike) -> Arrival:
+    """Mark an array (S, A, S) as paid on arrival, where its shape could also be read as (H, S, A)."""
+    return Arrival(np.asarray(values, dtype=np.float64))
+
+
+def _finite(name: str, array: ArrayLike | Arrival) -> Arrival | Float[np.ndarray, "..."]:
+    if callable(array):
+        raise ModelError(f"signal {name!r} is a function; a known model needs it as an array over (S, A)")
+    raw = array.values if isinstance(array, Arrival) else array
+    try:
+        values = np.array(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"signal {name!r} must be an array of real numbers: {error}") from error
+    if not np.all(np.isfinite(values)):
+        where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
+        raise ModelError(f"signal {name!r} is {values[tuple(where)]} at {where}: every entry must be finite")
+    return Arrival(values) if isinstance(array, Arrival) else values
+
+
+def _stage(name: str, array: Arrival | np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
+    H, S, A = successors.shape
+    if isinstance(array, Arrival):
+        return _expected(name, array.values, successors)
+    by_step, by_arrival = array.shape == (H, S, A), array.shape == (S, A, S)
+    if by_step and by_arrival:
+        raise ModelError(
+            f"signal {name!r} of shape {array.shape} could mean (H, S, A) or (S, A, S) because H = S = A: "
+            "write bd.features.on_arrival(array) for the latter, or give (H, S, A, S) or (S, A)"
+        )
+    if array.shape == (S,):
+        return np.broadcast_to(array[None, :, None], (1, S, A))
+    if array.shape == (S, A):
+        return array[None]
+    if by_step:
+        return array
+    if by_arrival or array.shape == (H, S, A, S):
+        return _expected(name, array, successors)
+    raise ModelError(
+        f"signal {name!r} has shape {array.shape}; with H = {H}, S = {S}, A = {A} it must be (S,) = {(S,)}, "
+        f"(S, A) = {(S, A)}, (H, S, A) = {(H, S, A)} or, paid on arrival, (S, A, S) = {(S, A, S)}"
+    )
+
+
+def _expected(name: str, values: np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
+    """E[r(s, a, s')] over the known successors."""
+    H, S, A = successors.shape
+    values = values[None] if values.ndim == 3 else values
+    if values.shape[1:] != (S, A, S) or values.shape[0] not in (1, H):
+        raise ModelError(
+            f"signal {name!r} is paid on arrival and must have shape (S, A, S) = {(S, A, S)}; got {values.shape}"
+        )
+    steps = max(values.shape[0], successors.states.shape[0], successors.probabilities.shape[0])
+    expected = [
+        np.sum(
+            at_step(successors.probabilities, h)
+            * np.take_along_axis(at_step(values, h), at_step(successors.states, h), axis=-1),
+            axis=-1,
+        )
+        for h in range(steps)
+    ]
+    return np.where(successors.allowed, np.stack(expected), 0.0)

@@ -1,0 +1,48 @@
+"""The embedding as a CVXPY variable with named parts."""
+
+import cvxpy as cp
+
+from bidual._errors import ModelError, ProblemError
+from bidual.features._base import AbstractFeatures
+
+_OWN_NAMES = ("features", "horizon", "total")
+
+
+class Embedding(cp.Variable):
+    """Psi, the expected features of a policy: the variable a problem is written in.
+
+    It is an ordinary CVXPY variable, of shape (H, d) or, summed over time, (d,); ``x.cost`` is the part
+    that belongs to the signal named ``cost``.
+    """
+
+    features: AbstractFeatures
+    horizon: int
+    total: bool
+
+    def __init__(self, features: AbstractFeatures, horizon: int, *, total: bool) -> None:
+        if horizon < 1:
+            raise ModelError(f"horizon must be at least 1; got {horizon}")
+        for part in features.parts:
+            _check_name(part.name)
+        shape = (features.dimension,) if total else (horizon, features.dimension)
+        super().__init__(shape, name="embedding")
+        self.features = features
+        self.horizon = horizon
+        self.total = total
+
+    def __getattr__(self, name: str) -> cp.Expression:
+        """The named part: shape (H,), or a scalar when summed over time."""
+        # Looked up through __dict__: CVXPY touches attributes before __init__ has set ours.
+        features: AbstractFeatures | None = self.__dict__.get("features")
+        parts = {part.name: part.position for part in features.parts} if features is not None else {}
+        if name in parts:
+            return self[parts[name]] if self.total else self[:, parts[name]]
+        raise AttributeError(f"this embedding has no part {name!r}; it has {', '.join(parts) or 'none yet'}")
+
+
+def _check_name(name: str) -> None:
+    if name in _OWN_NAMES or name.startswith("_") or hasattr(cp.Variable, name):
+        raise ProblemError(
+            f"a signal cannot be called {name!r}: embeddings are CVXPY variables and use that name themselves; "
+            f"try {name.strip('_')}_signal"
+        )

@@ -1,0 +1,5 @@
+"""The cheapest policy for a linear cost."""
+
+from bidual.planners._backward_induction import BackwardInduction as BackwardInduction
+from bidual.planners._base import AbstractPlanner as AbstractPlanner
+from bidual.planners._base import Plan as Plan

@@ -1,0 +1,9 @@
+"""Policies: what a solve returns and what an agent runs."""
+
+from bidual.policies._base import AbstractPolicy as AbstractPolicy
+from bidual.policies._base import Actor as Actor
+from bidual.policies._collapse import collapse as collapse
+from bidual.policies._collapse import visits as visits
+from bidual.policies._markov import DeterministicPolicy as DeterministicPolicy
+from bidual.policies._markov import MarkovPolicy as MarkovPolicy
+from bidual.policies._mixture import Mixture as Mixture

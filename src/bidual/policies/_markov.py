@@ -1,0 +1,64 @@
+"""Markov policies: the action depends on the step and the state only."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.policies._base import AbstractPolicy, Actor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MarkovPolicy(AbstractPolicy):
+    """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a."""
+
+    table: Float[np.ndarray, "H S A"]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        H, S, A = self.table.shape
+        return H, S, A
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; every step draws its action from `rng`."""
+        generator = np.random.default_rng(rng)
+        H, S, A = self.shape
+
+        def choose(h: int, s: int) -> int:
+            law = self.table[h, s]
+            return int(generator.choice(A, p=law / law.sum()))
+
+        return Actor(choose, H, S)
+
+    def __repr__(self) -> str:
+        H, S, A = self.shape
+        return f"MarkovPolicy({H} steps, {S} states, {A} actions, randomised)"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DeterministicPolicy(AbstractPolicy):
+    """One action per step and state, as plans give it."""
+
+    actions: Int[np.ndarray, "H S"]
+    num_actions: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        H, S = self.actions.shape
+        return H, S, self.num_actions
+
+    @property
+    def table(self) -> Float[np.ndarray, "H S A"]:
+        """The same policy as probabilities."""
+        return np.asarray(self.actions[..., None] == np.arange(self.num_actions), dtype=np.float64)
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; nothing is random."""
+        del rng
+        H, S, _ = self.shape
+        return Actor(lambda h, s: int(self.actions[h, s]), H, S)

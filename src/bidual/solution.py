@@ -1,0 +1,217 @@
+"""`Solution`: the policy, what has been shown about it, and how to say so."""
+
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._status import Status
+from bidual._version import __version__
+from bidual.certificate import Certificate, Evidence
+from bidual.policies import MarkovPolicy, Mixture
+from bidual.problem import Limit
+from bidual.saved import save
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConstraintResult:
+    """A constraint at the solution, in the user's sense and units.
+
+    A vector constraint is reported by its worst entry; `values`, `limits` and `prices` hold all of them.
+    """
+
+    name: str
+    sense: str
+    value: float
+    limit: float
+    violation: float
+    violation_upper: float
+    price: float | None  # gain of the optimum per unit of relaxation, all entries together; signed for ==
+    values: Float[np.ndarray, "n"]
+    limits: Float[np.ndarray, "n"]
+    prices: Float[np.ndarray, "n"] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        keys = ("name", "sense", "value", "limit", "violation", "violation_upper", "price")
+        return {key: getattr(self, key) for key in keys}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a solve stood after a plan, in the user's sense; None where nothing is known yet."""
+
+    plans: int
+    lower: float | None
+    upper: float | None
+    violation: float
+    seconds: float
+
+    @property
+    def gap(self) -> float | None:
+        """Upper - lower."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """Why a problem is infeasible: constraints that no policy satisfies together."""
+
+    constraints: tuple[str, ...]
+    violation: float  # every policy violates one of them by at least this
+
+    def __str__(self) -> str:
+        if len(self.constraints) == 1:
+            return (
+                f"constraint {self.constraints[0]!r} cannot hold: "
+                f"every policy violates it by at least {self.violation:.6g}"
+            )
+        names = ", ".join(repr(name) for name in self.constraints[:-1]) + f" and {self.constraints[-1]!r}"
+        return (
+            f"constraints {names} cannot hold together: "
+            f"every policy violates one of them by at least {self.violation:.6g}"
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What `solve` returns.
+
+    `lower` and `upper` enclose the optimum whenever the policy is feasible. Minimising, `lower` is the bound that
+    no policy can beat and `upper` what this policy is guaranteed to reach; maximising, the other way round.
+    """
+
+    status: Status
+    sense: str
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+    policy: MarkovPolicy
+    mixture: Mixture
+    embedding: Float[np.ndarray, "..."]
+    visits: Float[np.ndarray, "H S"]
+    history: tuple[Progress, ...]
+    plans: int
+    seconds: float
+    evidence: Evidence
+    task: str | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Upper - lower: how far from optimal the policy can be at most, once it is feasible."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    def constraint(self, name: str) -> ConstraintResult:
+        """The constraint called `name`."""
+        for result in self.constraints:
+            if result.name == name:
+                return result
+        raise KeyError(f"no constraint {name!r}; there are {[result.name for result in self.constraints]}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The solution as plain JSON values; what is not known is None."""
+        return {
+            "task": self.task,
+            "status": str(self.status),
+            "sense": self.sense,
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper,
+            "gap": self.gap,
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
+            "episodes": None,
+            "plans": self.plans,
+            "seconds": self.seconds,
+            "seed": None,
+            "delta": None,
+            "version": __version__,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
+        save(path, self.evidence, self.to_dict())
+
+    def __str__(self) -> str:
+        lines = [f"{self.status}: {self.status.message}"]
+        lines += [f"  {label:<12} {text}" for label, text in self._facts()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for label, text in self._facts()
+        )
+        title = html.escape(f"{self.status}: {self.status.message}")
+        return f"<table><caption style='text-align:left'><b>{title}</b></caption>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
+        facts += [("objective", self._objective_words())]
+        if self.lower is not None and self.upper is not None:
+            facts += [("certificate", self._certificate_words(self.lower, self.upper))]
+        facts += [("constraint", _constraint_words(constraint)) for constraint in self.constraints]
+        facts += [("policy", f"one randomised Markov policy, equal to a mixture of {len(self.mixture.members)}")]
+        facts += [("effort", f"{self.plans} plans, {self.seconds:.2f} s")]
+        return facts
+
+    def _objective_words(self) -> str:
+        whose = {
+            Status.INFEASIBLE: "at the policy with the least violation found",
+            Status.UNDECIDED: "at the best policy found, which is not shown to be feasible",
+        }.get(self.status, "reached by the policy")
+        return f"{self.sense}: {self.value:.6f} {whose}"
+
+    def _certificate_words(self, lower: float, upper: float) -> str:
+        if self.status is Status.UNDECIDED:
+            bound = f"above {upper:.6f}" if self.sense == "maximize" else f"below {lower:.6f}"
+            return f"no feasible policy can be {bound}"
+        bound = f"above {upper:.6f}" if self.sense == "maximize" else f"below {lower:.6f}"
+        return f"no feasible policy can be {bound}: at most {upper - lower:.2g} from optimal"
+
+
+def _constraint_words(c: ConstraintResult) -> str:
+    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
+    verdict = "violated by" if c.violation > 1e-9 * max(1.0, abs(c.limit)) else "holds; violation at most"
+    words = f"{c.name}: {c.value:.6f} {c.sense} {c.limit:g}{entries}, {verdict} {c.violation_upper:.2g}"
+    return words if c.price is None else f"{words}; price {c.price:.5g} per unit of limit"
+
+
+def constraint_results(
+    limits: Sequence[Limit], certificate: Certificate, gamma: Float[np.ndarray, "m"] | None
+) -> tuple[ConstraintResult, ...]:
+    """The constraints as the user wrote them."""
+    results, start = [], 0
+    for limit in limits:
+        rows = slice(start, start + limit.size)
+        start += limit.size
+        bounds = limit.bounds()
+        values = bounds + limit.sign * certificate.g[rows]
+        badness = np.abs(certificate.g[rows]) if limit.sense == "==" else certificate.g[rows]
+        worst = int(np.argmax(badness))
+        prices = None if gamma is None else gamma[rows]
+        results.append(
+            ConstraintResult(
+                name=limit.name,
+                sense=limit.sense,
+                value=float(values[worst]),
+                limit=float(bounds[worst]),
+                violation=float(certificate.violations[rows].max()),
+                violation_upper=float(certificate.violations_upper[rows].max()),
+                price=None if prices is None else float(prices.sum()),
+                values=values,
+                limits=np.array(bounds),
+                prices=prices,
+            )
+        )
+    return tuple(results)

@@ -1,0 +1,67 @@
+"""What a built-in task is: a problem over a model, and what is known about it."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Int
+
+from bidual._errors import TaskError
+from bidual.mdp import TabularMDP
+from bidual.problem import Problem
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """How states lie on a map, for figures: one character per cell, one cell per state."""
+
+    rows: tuple[str, ...]
+    cells: Int[np.ndarray, "S"]  # row-major index of each state's cell
+    moves: tuple[tuple[int, int], ...]  # (row, column) change of each action
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem, its model and, where there is one, its map."""
+
+    problem: Problem
+    mdp: TabularMDP
+    grid: Grid | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """A line of the list of tasks. `build` takes the parameters by name and needs none of them."""
+
+    name: str
+    summary: str
+    source: str
+    constraints: tuple[str, ...]
+    optimum: float  # of the default parameters, in the task's own sense
+    build: Callable[..., Task]
+
+    @property
+    def parameters(self) -> dict[str, float | int]:
+        """The parameters and their defaults."""
+        return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+
+    def with_settings(self, settings: dict[str, str]) -> Task:
+        """Build the task with some parameters given as text."""
+        return self.build(**{name: self._parse(name, text) for name, text in settings.items()})
+
+    def _parse(self, name: str, text: str) -> float | int:
+        if name not in self.parameters:
+            raise TaskError(
+                f"task {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters) or 'none'}"
+            )
+        kind = type(self.parameters[name])
+        try:
+            return kind(text)
+        except ValueError:
+            word = "a whole number" if kind is int else "a number"
+            raise TaskError(f"{name}={text!r}: parameter {name!r} must be {word}") from None

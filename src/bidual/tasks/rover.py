@@ -1,0 +1,56 @@
+"""The Mars rover: reach the goal through a field of pits, falling into one not too often."""
+
+import numpy as np
+
+from bidual.mdp import TabularMDP
+from bidual.problem import Problem
+from bidual.tasks._gridworld import MOVES, neighbours, slippery
+from bidual.tasks._task import Entry, Grid, Task
+
+MAP = (
+    "S.......",
+    "........",
+    "...P..P.",
+    "........",
+    "........",
+    ".PP.....",
+    ".P..P.P.",
+    "...P...G",
+)
+
+
+def rover(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
+    """Maximise reward subject to an expected cost of pits of at most `budget`.
+
+    Entering the goal pays 1; entering a pit pays 1 and costs 1. Both are absorbing and go on paying (and costing)
+    1/horizon per step.
+    """
+    import cvxpy as cp
+
+    mdp, grid, reward, cost = rover_world(slip, horizon)
+    x = mdp.embedding(reward=reward, cost=cost)
+    problem = Problem(cp.Maximize(cp.sum(x.reward)), {"pits": cp.sum(x.cost) <= budget})
+    return Task(problem, mdp, grid)
+
+
+def rover_world(slip: float, horizon: int) -> tuple[TabularMDP, Grid, np.ndarray, np.ndarray]:
+    """The model, its map, and reward and cost paid on arrival."""
+    cells = np.array(list("".join(MAP)))
+    pit, end = cells == "P", (cells == "P") | (cells == "G")
+    transitions = slippery(neighbours(MAP), slip)
+    transitions[end] = np.eye(len(cells))[end][:, None, :]
+    paid = np.where(end[:, None, None], 1 / horizon, end[None, None, :].astype(float))
+    reward = np.broadcast_to(paid, transitions.shape)
+    grid = Grid(MAP, np.arange(len(cells)), MOVES)
+    mdp = TabularMDP(transitions, initial=int(np.argmax(cells == "S")), horizon=horizon)
+    return mdp, grid, reward, reward * pit[None, None, :]
+
+
+ENTRY = Entry(
+    name="rover",
+    summary="8x8 Mars rover: reach the goal, fall into pits at most `budget` in expectation",
+    source="Brantley et al. 2020, Constrained episodic reinforcement learning",
+    constraints=("pits",),
+    optimum=1.536288,
+    build=rover,
+)

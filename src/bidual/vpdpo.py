@@ -1,0 +1,44 @@
+"""The loop: the dual player names a cost, the planner answers with its cheapest policy, the dual player learns."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.convex import AffineProgram
+from bidual.dual import AbstractDual, Duals
+from bidual.models import AbstractModel
+from bidual.planners import AbstractPlanner, Plan
+
+M = TypeVar("M", bound=AbstractModel)
+Memory = TypeVar("Memory")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Iteration(Generic[Memory]):
+    """One turn of the loop: the plan that was made, and what the dual player knows after it."""
+
+    number: int
+    plan: Plan
+    duals: Duals[Memory]
+
+
+def vpdpo(
+    program: AffineProgram,
+    psi: Float[np.ndarray, "steps d S A"],
+    model: M,
+    planner: AbstractPlanner[M],
+    dual: AbstractDual[Memory],
+) -> Iterator[Iteration[Memory]]:
+    """Variational primal-dual policy optimisation, for as long as the caller asks."""
+    features = model.restrict(psi)
+    duals = dual.init(program)
+    for number in itertools.count(1):
+        theta = program.theta(duals.gamma, duals.objective_weight)
+        plan = planner(model, features, theta)
+        duals = dual.step(program, duals, plan.embedding)
+        yield Iteration(number, plan, duals)

@@ -1,0 +1,5 @@
+import bidual as bd
+
+
+def test_version():
+    assert bd.__version__
