@@ -55,9 +55,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         with zipfile.ZipFile(target) as archive:
             manifest = json.loads(archive.read(_MANIFEST))
             blob = archive.read(_ARRAYS)
-        version = manifest["format"]
+        version = int(manifest["format"])
         found, digest = manifest["kind"], manifest["sha256"]
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, NotImplementedError, RuntimeError) as error:
         raise ArchiveError(f"{target} is not a readable bidual file ({error}): save it again") from error
     if version != FORMAT:
         raise ArchiveError(

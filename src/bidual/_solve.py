@@ -10,21 +10,20 @@ from jaxtyping import Float
 
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
-from bidual._types import float64
 from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.convex import AffineProgram
+from bidual.constraints import constraint_results, find_conflict
+from bidual.convex import TOLERANCE, AffineProgram
 from bidual.dual import AbstractDual, Duals, FullyCorrective
 from bidual.mdp import TabularMDP
 from bidual.models import Known, known
 from bidual.planners import AbstractPlanner, BackwardInduction, Plan
 from bidual.policies import MarkovPolicy, Mixture, collapse
 from bidual.problem import Problem
-from bidual.rounding import with_tolerances
-from bidual.solution import Conflict, Progress, Solution, constraint_results
+from bidual.rounding import with_rounding
+from bidual.solution import Progress, Solution
 from bidual.vpdpo import Iteration, vpdpo
 
 
-@float64
 def solve(
     problem: Problem,
     mdp: TabularMDP,
@@ -52,7 +51,9 @@ def solve(
     """
     started = time.perf_counter()
     _check_budgets(gap, time_limit, max_plans)
+    _check_players(dual, planner)
     program, psi = bind(problem, mdp)
+    lines = problem.lines()
     model = known(mdp)
     loop = vpdpo(program, psi, model, planner or BackwardInduction(), dual or FullyCorrective())
     plans: list[Plan] = []
@@ -79,8 +80,8 @@ def solve(
         value=-certificate.value if problem.maximises else certificate.value,
         lower=lower,
         upper=upper,
-        constraints=constraint_results(problem.limits, certificate, evidence.record.gamma if priced else None),
-        conflict=_conflict(problem, evidence.record, certificate),
+        constraints=constraint_results(lines, certificate, evidence.record.gamma if priced else None),
+        conflict=find_conflict(lines, program.units, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,
         embedding=certificate.embedding.sum(axis=0) if problem.embedding.total else certificate.embedding,
@@ -89,6 +90,7 @@ def solve(
         plans=len(plans),
         seconds=time.perf_counter() - started,
         evidence=evidence,
+        lines=lines,
     )
 
 
@@ -109,16 +111,26 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Float[np.nda
         raise ProblemError(
             f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
         ) from error
-    return with_tolerances(problem.program(), psi, mdp), psi
+    return with_rounding(problem.program(), psi, mdp), psi
 
 
 def _check_budgets(gap: float, time_limit: float | None, max_plans: int | None) -> None:
-    if not (math.isfinite(gap) and gap > 0):
+    if not (_is_number(gap) and math.isfinite(gap) and gap > 0):
         raise ProblemError(f"gap must be a positive number; got {gap!r}")
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
         raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
-    if max_plans is not None and max_plans < 1:
-        raise ProblemError(f"the number of plans must be at least 1; got {max_plans!r}")
+    if max_plans is not None and not (_is_number(max_plans) and max_plans == int(max_plans) and max_plans >= 1):
+        raise ProblemError(f"the number of plans must be a whole number, at least 1; got {max_plans!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _check_players(dual: object, planner: object) -> None:
+    for player, kind in ((dual, AbstractDual), (planner, AbstractPlanner)):
+        if player is not None and not isinstance(player, kind):
+            raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")
 
 
 def _standing(problem: Problem, program: AffineProgram, iteration: Iteration[Any], seconds: float) -> Progress:
@@ -133,7 +145,14 @@ def _standing(problem: Problem, program: AffineProgram, iteration: Iteration[Any
 
 
 def _settled(program: AffineProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool) -> bool:
-    return duals.stalled or _in_conflict(program, duals) or _closed(state.lower, state.upper, 0.99 * gap, relative)
+    """Whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
+    if duals.stalled:
+        return True
+    if _in_conflict(duals):
+        violation = float((program.violations(duals.g) / program.units).max())
+        return violation - duals.conflict.value <= 0.99 * gap
+    # A little less than the request, for the certificate will subtract its rounding slack.
+    return _closed(state.lower, state.upper, 0.99 * gap, relative)
 
 
 def _closed(lower: float | None, upper: float | None, gap: float, relative: bool) -> bool:
@@ -164,7 +183,7 @@ def _certified(
     duals: Duals[Any],
 ) -> tuple[Evidence, Certificate]:
     """Certify the conflict if there seems to be one and it survives the check, else the bounds of the policy."""
-    if _in_conflict(program, duals):
+    if _in_conflict(duals):
         evidence = Evidence(program, psi, mdp, policy, Record(duals.conflict.gamma, 0.0))
         certificate = certify(evidence)
         if certificate.conflict is not None and certificate.conflict > 0:
@@ -173,9 +192,9 @@ def _certified(
     return evidence, certify(evidence)
 
 
-def _in_conflict(program: AffineProgram, duals: Duals[Any]) -> bool:
+def _in_conflict(duals: Duals[Any]) -> bool:
     """Whether the constraints with a multiplier are shown to clash by more than rounding."""
-    return duals.conflict.value > program.tolerances[duals.conflict.gamma != 0].max(initial=0.0)
+    return duals.conflict.value > TOLERANCE
 
 
 def _bounds(problem: Problem, certificate: Certificate) -> tuple[float, float]:
@@ -184,11 +203,3 @@ def _bounds(problem: Problem, certificate: Certificate) -> tuple[float, float]:
     if problem.maximises:
         return -certificate.upper, -certificate.lower
     return certificate.lower, certificate.upper
-
-
-def _conflict(problem: Problem, record: Record, certificate: Certificate) -> Conflict | None:
-    if certificate.conflict is None:
-        return None
-    owners = np.repeat([limit.name for limit in problem.limits], [limit.size for limit in problem.limits])
-    guilty = dict.fromkeys(str(name) for name in owners[record.gamma != 0])
-    return Conflict(tuple(guilty), certificate.conflict)

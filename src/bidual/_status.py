@@ -17,5 +17,5 @@ class Status(StrEnum):
 
     OPTIMAL = "optimal", "the policy keeps every constraint and no policy is better by more than the gap"
     FEASIBLE = "feasible", "the policy keeps every constraint; the gap says how much better another might be"
-    UNDECIDED = "undecided", "the budget was spent before a feasible policy was found or excluded"
+    UNDECIDED = "undecided", "neither a feasible policy nor a proof that there is none was found"
     INFEASIBLE = "infeasible", "no policy keeps all constraints at once"

@@ -56,7 +56,7 @@ class Certificate:
     value: float
     upper: float  # the policy pays at most this
     lower: float | None  # no feasible policy pays less; None where the record bounds the violation instead
-    conflict: float | None  # every policy violates some row by at least this, if positive
+    conflict: float | None  # every policy violates some row by at least this, in its units, if positive
     g: Float[np.ndarray, "m"]
     violations: Float[np.ndarray, "m"]
     violations_upper: Float[np.ndarray, "m"]
@@ -71,6 +71,7 @@ class Certificate:
 def certify(evidence: Evidence) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
     program, record = evidence.program, evidence.record
+    _check_numbers(evidence)
     _check_policy(evidence)
     _check_record(evidence)
     kernels = _kernels(evidence.mdp)
@@ -115,8 +116,8 @@ def _kernels(mdp: TabularMDP) -> list[sp.csr_array]:
 def _dual_bound(evidence: Evidence, kernels: list[sp.csr_array]) -> float:
     """Min over policies of  w f(Psi) + gamma . g(Psi),  from below.
 
-    With w = 1 no feasible policy has a smaller f. With w = 0 and sum |gamma| = 1 every policy violates some
-    row by at least this much.
+    With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
+    violates some row by at least this many of its units.
     """
     program, mdp = evidence.program, evidence.mdp
     gamma, weight = evidence.record.gamma, evidence.record.objective_weight
@@ -127,7 +128,7 @@ def _dual_bound(evidence: Evidence, kernels: list[sp.csr_array]) -> float:
         V = np.where(forbidden, np.inf, Q.reshape(forbidden.shape)).min(axis=1)
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
-    slack = float(value_slack(mdp, evidence.psi, magnitude, gamma.size + 1)) + 4 * EPS * constants
+    slack = float(value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
     return _expected_start(mdp, V) + weight * program.offset - float(gamma @ program.limits) - slack
 
 
@@ -168,7 +169,7 @@ def _roll_out(
         embedding[h] = at_step(psi, h) @ occupancy
         mu = transposed[h % len(transposed)] @ occupancy
     mass = visits.sum(axis=1)
-    if np.abs(mass - 1).max() > 1e-9:
+    if not np.abs(mass - 1).max() <= 1e-9:
         h = int(np.argmax(np.abs(mass - 1)))
         raise CertificateError(f"the policy's visits at step {h} sum to {mass[h]:.12g}, not 1")
     return visits, embedding
@@ -184,13 +185,20 @@ def _expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
     return math.fsum(mdp.initial[start] * V[start])
 
 
+def _check_numbers(evidence: Evidence) -> None:
+    program = evidence.program
+    parts = (program.objective, program.rows, program.limits, evidence.psi, np.array(program.offset))
+    if not all(np.all(np.isfinite(part)) for part in parts):
+        raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
+
+
 def _check_policy(evidence: Evidence) -> None:
     mdp, table = evidence.mdp, evidence.policy.table
     if table.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
         raise CertificateError(f"the policy has shape {table.shape} but the model is {mdp!r}")
     if not np.all(np.isfinite(table)) or table.min() < 0:
         raise CertificateError("the policy has a negative or non-finite probability")
-    if np.abs(table.sum(axis=-1) - 1).max() > 4 * mdp.num_actions * EPS:
+    if not np.abs(table.sum(axis=-1) - 1).max() <= 4 * mdp.num_actions * EPS:
         raise CertificateError("the policy's probabilities do not sum to 1 somewhere")
     if np.any(table[:, ~mdp.actions] > 0):
         raise CertificateError("the policy takes an action that its state does not allow")
@@ -205,8 +213,9 @@ def _check_record(evidence: Evidence) -> None:
         raise CertificateError(
             f"multiplier {signed.min():g} of inequality row {int(np.argmin(signed))} is negative: it proves nothing"
         )
-    if weight == 0 and abs(np.abs(gamma).sum() - 1) > 8 * gamma.size * EPS:
-        raise CertificateError(f"a ray's multipliers must sum to 1 in size; they sum to {np.abs(gamma).sum():g}")
+    total = float(np.abs(gamma) @ evidence.program.units)
+    if weight == 0 and abs(total - 1) > 8 * gamma.size * EPS:
+        raise CertificateError(f"a ray's multipliers must sum to 1 in units; they sum to {total:g}")
 
 
 def _check_second_opinion(
@@ -220,12 +229,13 @@ def _check_second_opinion(
     f_forward, g_forward = evidence.program.values(embedding)
     # A forward sum has up to S A K terms where a backward one has A K: allow for them.
     widen = 2.0 + evidence.mdp.num_states
-    if abs(f_forward - value) > widen * value_slack or np.any(np.abs(g_forward - g) > widen * g_slack):
+    # Written so that a NaN anywhere fails.
+    if not (abs(f_forward - value) <= widen * value_slack and np.all(np.abs(g_forward - g) <= widen * g_slack)):
         raise CertificateError(f"two evaluations of the policy disagree: {value!r} backward, {f_forward!r} forward")
 
 
 def _check_weak_duality(shown: Certificate, record: Record, bound: float) -> None:
     """Lower <= upper + sum_i |gamma_i| violation_i, whatever the policy: anything else is a bug."""
     room = shown.upper + float(np.abs(record.gamma) @ shown.violations_upper)
-    if bound > room:
+    if not bound <= room:
         raise CertificateError(f"the lower bound {bound!r} exceeds what the policy proves, {room!r}")

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bidual._errors import ModelError
 from bidual._types import Successors, at_step
-from bidual.features import signals
+from bidual.features import Arrival, signals
 
 if TYPE_CHECKING:
     from bidual.features.embedding import Embedding
@@ -47,8 +47,9 @@ class TabularMDP:
         actions: ArrayLike | None = None,
     ) -> None:
         horizon = _check_horizon(horizon)
-        states, probabilities = _as_lists(transitions, horizon)
-        allowed = _check_actions(actions, states.shape[1:3])
+        mask = None if actions is None else _array("actions", actions)
+        states, probabilities = _as_lists(transitions, horizon, mask)
+        allowed = _check_actions(mask, states.shape[1:3])
         states = _check_indices(states, allowed)
         probabilities = _check_rows(probabilities, allowed)
         law = _check_initial(initial, states.shape[1])
@@ -77,7 +78,7 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
-    def embedding(self, *, total: bool = False, **named: ArrayLike) -> "Embedding":
+    def embedding(self, *, total: bool = False, **named: ArrayLike | Arrival) -> "Embedding":
         """The CVXPY variable of expected signals, ``x.name`` for each signal given by name.
 
         Args:
@@ -117,14 +118,14 @@ def _check_horizon(horizon: int) -> int:
 
 
 def _as_lists(
-    transitions: ArrayLike | tuple[ArrayLike, ArrayLike], horizon: int
+    transitions: ArrayLike | tuple[ArrayLike, ArrayLike], horizon: int, mask: np.ndarray | None
 ) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
     if isinstance(transitions, tuple):
         if len(transitions) != 2:
             raise ModelError(
                 f"successor lists are a pair (next_states, probabilities); got a tuple of {len(transitions)}"
             )
-        states, probabilities = np.asarray(transitions[0]), _numbers("probabilities", transitions[1])
+        states, probabilities = _array("next_states", transitions[0]), _numbers("probabilities", transitions[1], mask)
         if not np.issubdtype(states.dtype, np.integer):
             raise ModelError(f"next_states must hold integers (state indices); got dtype {states.dtype}")
         states = _with_steps("next_states", states, horizon)
@@ -135,7 +136,7 @@ def _as_lists(
                 f"got {states.shape[1:]} and {probabilities.shape[1:]}"
             )
         return states, probabilities
-    dense = _with_steps("transitions", _numbers("transitions", transitions), horizon)
+    dense = _with_steps("transitions", _numbers("transitions", transitions, mask), horizon)
     if dense.shape[1] != dense.shape[3]:
         raise ModelError(
             f"dense transitions must have shape (S, A, S) or (H, S, A, S): S differs in {dense.shape[-3:]}; "
@@ -144,11 +145,21 @@ def _as_lists(
     return _sparsify(dense)
 
 
-def _numbers(what: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
+def _array(what: str, value: int | ArrayLike) -> np.ndarray:
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{what} must be an array of real numbers: {error}") from error
+        return np.array(value)
+    except ValueError as error:
+        raise ModelError(f"{what} must be a rectangular array: {error}") from error
+
+
+def _numbers(what: str, value: int | ArrayLike, mask: np.ndarray | None = None) -> Float[np.ndarray, "..."]:
+    """Finite numbers in double precision; what a mask of actions (S, A) rules out is replaced by 0."""
+    array = _array(what, value)
+    if array.dtype.kind not in "biuf":
+        raise ModelError(f"{what} must be an array of real numbers; got dtype {array.dtype}")
+    array = array.astype(np.float64)
+    if mask is not None and mask.dtype == np.bool_ and array.shape[-3:-1] == mask.shape:
+        array[..., ~mask, :] = 0.0
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ModelError(f"{what}{list(where)} is {array[where]}: every entry must be a finite number")
@@ -178,10 +189,9 @@ def _sparsify(
     return states, np.take_along_axis(dense, states, axis=-1)
 
 
-def _check_actions(actions: ArrayLike | None, shape: tuple[int, ...]) -> Bool[np.ndarray, "S A"]:
-    if actions is None:
+def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...]) -> Bool[np.ndarray, "S A"]:
+    if mask is None:
         return np.ones(shape, dtype=bool)
-    mask = np.array(actions)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ModelError(
             f"actions must be a boolean mask of shape (S, A) = {shape}; got {mask.dtype} of shape {mask.shape}"
@@ -232,7 +242,7 @@ def _row(probabilities: np.ndarray, h: int, s: int, a: int) -> str:
 
 
 def _check_initial(initial: int | ArrayLike, size: int) -> Float[np.ndarray, "S"]:
-    law = np.asarray(initial)
+    law = _array("initial", initial)
     if law.ndim == 0 and np.issubdtype(law.dtype, np.integer):
         if not 0 <= law < size:
             raise ModelError(f"initial state {int(law)} does not exist: states are numbered 0 to {size - 1}")

@@ -10,6 +10,7 @@ from cvxpy.constraints.zero import Equality
 from cvxpy.error import DCPError
 from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 from cvxpy.settings import PARAM_PROB
+from jaxtyping import Float
 
 from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, affine_program
@@ -20,23 +21,37 @@ Constraints = Mapping[str, cp.Constraint | bool] | Sequence[cp.Constraint | bool
 Sense = Literal["<=", ">=", "=="]
 
 
-class Limit(NamedTuple):
-    """A constraint as the user wrote it: `value` `sense` `limit`, possibly for several entries.
+class Line(NamedTuple):
+    """A constraint as the user wrote it: value `sense` bounds, entry by entry.
 
-    In the solver's form each entry is ``sign * (value - limit) <= 0`` (or == 0).
+    In the solver's form each entry is ``sign * (value - bound) <= 0`` (or == 0).
     """
 
     name: str
     sense: Sense
-    value: cp.Expression
-    limit: cp.Expression | None
-    size: int
-    sign: float  # -1 where the solver's row is the negative of what the user wrote
+    sign: float
+    bounds: Float[np.ndarray, "n"]  # in CVXPY's column order
 
-    def bounds(self) -> np.ndarray:
-        """The limit of every entry, in CVXPY's column order."""
-        bound = 0.0 if self.limit is None else self.limit.value
-        return np.broadcast_to(np.asarray(bound, dtype=np.float64).ravel(order="F"), (self.size,))
+
+class Limit(NamedTuple):
+    """A constraint as CVXPY holds it, its two sides put back in the user's order."""
+
+    name: str
+    sense: Sense
+    sign: float
+    value: cp.Expression
+    limit: cp.Expression
+    shape: tuple[int, ...]
+
+    def line(self) -> Line:
+        """The constraint with its limits as numbers, at the parameters' present values."""
+        bounds = np.broadcast_to(np.asarray(self.limit.value, dtype=np.float64), self.shape).ravel(order="F")
+        if not np.all(np.isfinite(bounds)):
+            raise ProblemError(
+                f"constraint {self.name!r} has the limit {bounds[~np.isfinite(bounds)][0]}: "
+                "a limit must be a finite number (0 is fine); drop the constraint if there is none"
+            )
+        return Line(self.name, self.sense, self.sign, bounds)
 
 
 class Problem:
@@ -80,22 +95,33 @@ class Problem:
         """The problem as rows over the embedding, with the parameters' values of this moment."""
         return self._fixed or self._rows()
 
+    def lines(self) -> tuple[Line, ...]:
+        """The constraints as the user wrote them, with the parameters' values of this moment."""
+        return tuple(limit.line() for limit in self.limits)
+
     def _rows(self) -> AffineProgram:
         for name, parameter in self.parameters.items():
             if parameter.value is None:
                 raise ProblemError(f"parameter {name!r} has no value: set {name}.value before solving")
-        for limit in self.limits:
-            _check_finite(limit)
+        self.lines()
         program = affine_program(
             self._cone,
             [constraint.id for constraint in self._constraints],
-            [limit.size for limit in self.limits],
+            [constraint.size for constraint in self._constraints],
             horizon=self.embedding.horizon,
             total=self.embedding.total,
         )
-        if not (np.isfinite(program.offset) and np.all(np.isfinite(program.objective))):
-            raise ProblemError("the objective contains NaN or infinity: every coefficient must be finite")
+        self._check_finite(program)
         return program
+
+    def _check_finite(self, program: AffineProgram) -> None:
+        advice = "contains NaN or infinity: every coefficient must be finite"
+        if not (np.isfinite(program.offset) and np.all(np.isfinite(program.objective))):
+            raise ProblemError(f"the objective {advice}")
+        finite = np.isfinite(program.limits) & np.all(np.isfinite(program.rows), axis=(1, 2))
+        owners = np.repeat([limit.name for limit in self.limits], [c.size for c in self._constraints])
+        if not finite.all():
+            raise ProblemError(f"constraint {str(owners[~finite][0])!r} {advice}")
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits) or "none"
@@ -105,6 +131,8 @@ class Problem:
 def _named(constraints: Constraints) -> dict[str, cp.Constraint]:
     if isinstance(constraints, cp.Constraint):
         constraints = [constraints]
+    if not isinstance(constraints, Mapping | Sequence):
+        raise ProblemError(f"constraints must be a dictionary or a list; got {type(constraints).__name__}")
     if isinstance(constraints, Mapping):
         pairs = [(str(name), constraint) for name, constraint in constraints.items()]
     else:
@@ -116,6 +144,8 @@ def _named(constraints: Constraints) -> dict[str, cp.Constraint]:
                 f"constraint {name!r} is the plain truth value {bool(constraint)}: both sides were numbers, "
                 "so it does not mention the embedding"
             )
+        if isinstance(constraint, Inequality | Equality) and constraint.size == 0:
+            raise ProblemError(f"constraint {name!r} has no entries: its expression is empty")
         if not isinstance(constraint, Inequality | Equality):
             raise ProblemError(
                 f"constraint {name!r} must be written with <=, >= or ==; got {type(constraint).__name__}"
@@ -133,24 +163,14 @@ def _read(name: str, constraint: cp.Constraint) -> Limit:
     left, right = constraint.args
     sense = "==" if isinstance(constraint, Equality) else "<="
     if right.is_constant():
-        limit = Limit(name, sense, left, right, constraint.size, 1.0)
+        limit = Limit(name, sense, 1.0, left, right, constraint.shape)
     elif left.is_constant():
-        limit = Limit(name, ">=" if sense == "<=" else sense, right, left, constraint.size, -1.0)
+        limit = Limit(name, ">=" if sense == "<=" else sense, -1.0, right, left, constraint.shape)
     else:
-        limit = Limit(name, sense, left - right, None, constraint.size, 1.0)
-    _check_finite(limit)
+        limit = Limit(name, sense, 1.0, left - right, cp.Constant(0), constraint.shape)
+    if not any(parameter.value is None for parameter in limit.limit.parameters()):
+        limit.line()  # a bad limit is the caller's mistake here, not later in solve
     return limit
-
-
-def _check_finite(limit: Limit) -> None:
-    if limit.limit is None or limit.limit.value is None:
-        return
-    bounds = limit.bounds()
-    if not np.all(np.isfinite(bounds)):
-        raise ProblemError(
-            f"constraint {limit.name!r} has the limit {bounds[~np.isfinite(bounds)][0]}: "
-            "a limit must be a finite number (0 is fine); drop the constraint if there is none"
-        )
 
 
 def _find_embedding(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Constraint]) -> Embedding:
@@ -183,7 +203,7 @@ def _compile(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Constrain
             "a cp.Parameter enters the problem in a way that CVXPY cannot vary (it is not DPP): "
             "parameters may be limits or coefficients, not products or functions of each other"
         )
-    data, _, _ = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    data, _, _ = problem.get_problem_data(cp.CLARABEL, canon_backend=cp.SCIPY_CANON_BACKEND, solver_opts={})
     return data[PARAM_PROB]
 
 
@@ -191,7 +211,7 @@ def _check_linear(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint, *e
     if not part.is_dcp():
         alone = cp.Problem(cp.Minimize(0), [part]) if isinstance(part, cp.Constraint) else cp.Problem(part)
         try:
-            alone.get_problem_data(cp.CLARABEL, solver_opts={})
+            alone.get_problem_data(cp.CLARABEL, canon_backend=cp.SCIPY_CANON_BACKEND, solver_opts={})
             reason = str(part)
         except DCPError as error:
             reason = str(error)

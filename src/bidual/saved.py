@@ -1,21 +1,25 @@
 """Solutions on disk: save one, load its policy, derive its certificate again."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from bidual import _archive
-from bidual._errors import ArchiveError, CertificateError, ModelError
+from bidual._errors import ArchiveError, BidualError, CertificateError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
+from bidual.constraints import constraint_results
 from bidual.convex import AffineProgram
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
-from bidual.rounding import with_tolerances
+from bidual.problem import Line
+from bidual.rounding import with_rounding
 
 _KIND = "solution"
+_CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
 
 
 @final
@@ -32,13 +36,13 @@ class Check:
             if self.claims[key] is not None:
                 lines.append(f"  {key:<10} {self.claims[key]:.9g}")
         if self.certificate.conflict is not None:
-            lines.append(f"  every policy violates a constraint by at least {self.certificate.conflict:.9g}")
+            lines.append("  its multipliers prove that no policy keeps all constraints")
         worst = float(self.certificate.violations_upper.max(initial=0.0))
         lines.append(f"  this policy violates no constraint by more than {worst:.3g}")
         return "\n".join(lines)
 
 
-def save(path: str | os.PathLike[str], evidence: Evidence, claims: dict[str, Any]) -> None:
+def save(path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line], claims: dict[str, Any]) -> None:
     """Write evidence and claims to one file."""
     program, lists = evidence.program, evidence.mdp.successors
     _archive.write(
@@ -46,6 +50,7 @@ def save(path: str | os.PathLike[str], evidence: Evidence, claims: dict[str, Any
         _KIND,
         {
             "claims": claims,
+            "lines": [[line.name, line.sense, line.sign, line.bounds.tolist()] for line in lines],
             "horizon": evidence.mdp.horizon,
             "offset": program.offset,
             "objective_weight": evidence.record.objective_weight,
@@ -69,25 +74,40 @@ def save(path: str | os.PathLike[str], evidence: Evidence, claims: dict[str, Any
 def load(path: str | os.PathLike[str]) -> MarkovPolicy:
     """The policy of a saved solution, ready to act."""
     _, arrays = _archive.read(path, _KIND)
-    if "policy" not in arrays:
-        raise ArchiveError(f"{path} holds no policy: save the solution again")
-    return MarkovPolicy(arrays["policy"])
+    table = arrays.get("policy", np.zeros(0))
+    whole = table.ndim == 3 and table.size > 0 and table.dtype == np.float64
+    if not (whole and table.min() >= 0 and np.abs(table.sum(axis=-1) - 1).max() <= 1e-9):
+        raise ArchiveError(f"{path} holds no policy (a table of probabilities): save the solution again")
+    return MarkovPolicy(table)
 
 
 def check(path: str | os.PathLike[str]) -> Check:
     """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
     manifest, arrays = _archive.read(path, _KIND)
     try:
-        claims = dict(manifest["claims"])
         evidence = _evidence(manifest, arrays)
-    except (KeyError, TypeError, ValueError, ModelError) as error:
+        lines = [
+            Line(n, sense, sign, np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in manifest["lines"]
+        ]
+        claims = {key: manifest["claims"][key] for key in _CLAIMS}
+        status = Status(claims["status"])
+        if sum(line.bounds.size for line in lines) != evidence.program.limits.size:
+            raise ValueError("rows and constraints do not match")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, BidualError) as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     certificate = certify(evidence)
-    _compare(claims, evidence.program, certificate)
+    _compare(claims, _derive(status, claims["sense"], evidence, lines, certificate))
+    _check_status(status, evidence.program, certificate)
     return Check(claims, certificate)
 
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
+    H, d = arrays["objective"].shape
+    m = arrays["limits"].size
+    expected = {"rows": (m, H, d), "limits": (m,), "equality": (m,), "gamma": (m,)}
+    for name, shape in expected.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
     mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
     program = AffineProgram(
@@ -96,10 +116,13 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
         rows=arrays["rows"],
         limits=arrays["limits"],
         equality=arrays["equality"],
-        tolerances=np.zeros_like(arrays["limits"]),
+        units=np.ones_like(arrays["limits"]),
+        resolution=np.zeros_like(arrays["limits"]),
     )
+    if arrays["psi"].shape[1:] != (d, mdp.num_states, mdp.num_actions) or arrays["psi"].shape[0] not in (1, H):
+        raise ValueError(f"psi has shape {arrays['psi'].shape}")
     return Evidence(
-        program=with_tolerances(program, arrays["psi"], mdp),
+        program=with_rounding(program, arrays["psi"], mdp),
         psi=arrays["psi"],
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
@@ -107,23 +130,43 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
     )
 
 
-def _compare(claims: dict[str, Any], program: AffineProgram, certificate: Certificate) -> None:
-    """No claim may be stronger than what was derived again (up to the last bits of a renormalised model)."""
-    sign = -1.0 if claims["sense"] == "maximize" else 1.0
-    derived = {"value": sign * certificate.value}
+def _derive(
+    status: Status, sense: str, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
+) -> dict[str, Any]:
+    """What the file may claim: the numbers of `Solution.to_dict`, derived again."""
+    sign = -1.0 if sense == "maximize" else 1.0
+    lower = upper = gap = None
     if certificate.lower is not None:
-        ends = (certificate.lower, certificate.upper) if sign > 0 else (-certificate.upper, -certificate.lower)
-        derived |= {"lower": ends[0], "upper": ends[1], "gap": ends[1] - ends[0]}
-    for key, number in derived.items():
-        if claims[key] is None or abs(claims[key] - number) > 1e-10 * max(1.0, abs(certificate.value)):
-            raise CertificateError(f"the file claims {key} = {claims[key]!r}, but the check derives {number!r}")
-    feasible = claims["status"] in (Status.OPTIMAL, Status.FEASIBLE)
-    if feasible and not certificate.feasible(program):
+        lower, upper = (certificate.lower, certificate.upper) if sign > 0 else (-certificate.upper, -certificate.lower)
+        gap = upper - lower
+    priced = status in (Status.OPTIMAL, Status.FEASIBLE)
+    results = constraint_results(lines, certificate, evidence.record.gamma if priced else None)
+    constraints = [result.to_dict() for result in results]
+    value = sign * certificate.value
+    return {"value": value, "lower": lower, "upper": upper, "gap": gap, "constraints": constraints}
+
+
+def _compare(claimed: object, derived: object, where: str = "") -> None:
+    """Every claim must be what was derived again, up to the last bits of a renormalised model."""
+    if isinstance(derived, dict):
+        for key, value in derived.items():
+            _compare(claimed.get(key) if isinstance(claimed, dict) else None, value, f"{where}{key} ")
+    elif isinstance(derived, list):
+        if not isinstance(claimed, list) or len(claimed) != len(derived):
+            raise CertificateError(f"the file claims {where}= {claimed!r}, but there are {len(derived)}")
+        for one, other in zip(claimed, derived, strict=True):
+            _compare(one, other, where)
+    elif isinstance(derived, float) and isinstance(claimed, int | float):
+        # Written so that a NaN fails.
+        if not abs(claimed - derived) <= 1e-10 * max(1.0, abs(derived)):
+            raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
+    elif claimed != derived:
+        raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
+
+
+def _check_status(status: Status, program: AffineProgram, certificate: Certificate) -> None:
+    if status in (Status.OPTIMAL, Status.FEASIBLE) and not certificate.feasible(program):
         worst = certificate.violations_upper.max()
         raise CertificateError(f"the file claims a feasible policy, but it may violate a limit by {worst:.3g}")
-    if claims["status"] == Status.INFEASIBLE and not (certificate.conflict or 0.0) > 0:
+    if status is Status.INFEASIBLE and not (certificate.conflict or 0.0) > 0:
         raise CertificateError("the file claims an infeasible problem, but its multipliers do not prove it")
-    claimed = max((c["violation_upper"] for c in claims["constraints"]), default=0.0)
-    worst = float(certificate.violations_upper.max(initial=0.0))
-    if worst > claimed + 1e-12 * max(1.0, float(np.abs(program.limits).max(initial=0.0))):
-        raise CertificateError(f"the file claims violations of at most {claimed:.3g}, the check derives {worst:.3g}")

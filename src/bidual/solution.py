@@ -2,7 +2,6 @@
 
 import html
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,35 +10,11 @@ from jaxtyping import Float
 
 from bidual._status import Status
 from bidual._version import __version__
-from bidual.certificate import Certificate, Evidence
+from bidual.certificate import Evidence
+from bidual.constraints import Conflict, ConstraintResult
 from bidual.policies import MarkovPolicy, Mixture
-from bidual.problem import Limit
+from bidual.problem import Line
 from bidual.saved import save
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ConstraintResult:
-    """A constraint at the solution, in the user's sense and units.
-
-    A vector constraint is reported by its worst entry; `values`, `limits` and `prices` hold all of them.
-    """
-
-    name: str
-    sense: str
-    value: float
-    limit: float
-    violation: float
-    violation_upper: float
-    price: float | None  # gain of the optimum per unit of relaxation, all entries together; signed for ==
-    values: Float[np.ndarray, "n"]
-    limits: Float[np.ndarray, "n"]
-    prices: Float[np.ndarray, "n"] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        keys = ("name", "sense", "value", "limit", "violation", "violation_upper", "price")
-        return {key: getattr(self, key) for key in keys}
 
 
 @final
@@ -57,27 +32,6 @@ class Progress:
     def gap(self) -> float | None:
         """Upper - lower."""
         return None if self.lower is None or self.upper is None else self.upper - self.lower
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Conflict:
-    """Why a problem is infeasible: constraints that no policy satisfies together."""
-
-    constraints: tuple[str, ...]
-    violation: float  # every policy violates one of them by at least this
-
-    def __str__(self) -> str:
-        if len(self.constraints) == 1:
-            return (
-                f"constraint {self.constraints[0]!r} cannot hold: "
-                f"every policy violates it by at least {self.violation:.6g}"
-            )
-        names = ", ".join(repr(name) for name in self.constraints[:-1]) + f" and {self.constraints[-1]!r}"
-        return (
-            f"constraints {names} cannot hold together: "
-            f"every policy violates one of them by at least {self.violation:.6g}"
-        )
 
 
 @final
@@ -104,6 +58,7 @@ class Solution:
     plans: int
     seconds: float
     evidence: Evidence
+    lines: tuple[Line, ...]
     task: str | None = None
 
     @property
@@ -139,7 +94,7 @@ class Solution:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
-        save(path, self.evidence, self.to_dict())
+        save(path, self.evidence, self.lines, self.to_dict())
 
     def __str__(self) -> str:
         lines = [f"{self.status}: {self.status.message}"]
@@ -161,9 +116,15 @@ class Solution:
         if self.lower is not None and self.upper is not None:
             facts += [("certificate", self._certificate_words(self.lower, self.upper))]
         facts += [("constraint", _constraint_words(constraint)) for constraint in self.constraints]
-        facts += [("policy", f"one randomised Markov policy, equal to a mixture of {len(self.mixture.members)}")]
-        facts += [("effort", f"{self.plans} plans, {self.seconds:.2f} s")]
+        facts += [("policy", self._policy_words())]
+        facts += [("effort", f"{self.plans} plan{'s' if self.plans > 1 else ''}, {self.seconds:.2f} s")]
         return facts
+
+    def _policy_words(self) -> str:
+        members = len(self.mixture.members)
+        if members == 1:
+            return "one Markov policy, not randomised"
+        return f"one randomised Markov policy, the same as a mixture of {members} plans"
 
     def _objective_words(self) -> str:
         whose = {
@@ -173,11 +134,9 @@ class Solution:
         return f"{self.sense}: {self.value:.6f} {whose}"
 
     def _certificate_words(self, lower: float, upper: float) -> str:
-        if self.status is Status.UNDECIDED:
-            bound = f"above {upper:.6f}" if self.sense == "maximize" else f"below {lower:.6f}"
-            return f"no feasible policy can be {bound}"
         bound = f"above {upper:.6f}" if self.sense == "maximize" else f"below {lower:.6f}"
-        return f"no feasible policy can be {bound}: at most {upper - lower:.2g} from optimal"
+        distance = "" if self.status is Status.UNDECIDED else f": at most {upper - lower:.2g} from optimal"
+        return f"no feasible policy can be {bound}{distance}"
 
 
 def _constraint_words(c: ConstraintResult) -> str:
@@ -185,33 +144,3 @@ def _constraint_words(c: ConstraintResult) -> str:
     verdict = "violated by" if c.violation > 1e-9 * max(1.0, abs(c.limit)) else "holds; violation at most"
     words = f"{c.name}: {c.value:.6f} {c.sense} {c.limit:g}{entries}, {verdict} {c.violation_upper:.2g}"
     return words if c.price is None else f"{words}; price {c.price:.5g} per unit of limit"
-
-
-def constraint_results(
-    limits: Sequence[Limit], certificate: Certificate, gamma: Float[np.ndarray, "m"] | None
-) -> tuple[ConstraintResult, ...]:
-    """The constraints as the user wrote them."""
-    results, start = [], 0
-    for limit in limits:
-        rows = slice(start, start + limit.size)
-        start += limit.size
-        bounds = limit.bounds()
-        values = bounds + limit.sign * certificate.g[rows]
-        badness = np.abs(certificate.g[rows]) if limit.sense == "==" else certificate.g[rows]
-        worst = int(np.argmax(badness))
-        prices = None if gamma is None else gamma[rows]
-        results.append(
-            ConstraintResult(
-                name=limit.name,
-                sense=limit.sense,
-                value=float(values[worst]),
-                limit=float(bounds[worst]),
-                violation=float(certificate.violations[rows].max()),
-                violation_upper=float(certificate.violations_upper[rows].max()),
-                price=None if prices is None else float(prices.sum()),
-                values=values,
-                limits=np.array(bounds),
-                prices=prices,
-            )
-        )
-    return tuple(results)

@@ -80,7 +80,9 @@ def _run(path: Path) -> dict[str, Any]:
             return runpy.run_path(str(path))
     except BidualError as error:
         raise type(error)(f"{_where(path, error)}: {error}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's file may raise anything, SystemExit included
         kind = type(error).__name__
         raise TaskError(f"{_where(path, error)}: the file raised {kind}: {error}") from error
     finally:

@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     target = load_target(args.target, args.settings)
     if args.check_only:
         return _check_only(target, as_json=args.json)
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     with progress_line(target.name) as progress:
         solution = solve(
             target.problem,
@@ -78,7 +80,7 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "features": psi.shape[1],
         "sense": "maximize" if target.problem.maximises else "minimize",
         "constraints": [
-            {"name": limit.name, "sense": limit.sense, "entries": limit.size} for limit in target.problem.limits
+            {"name": line.name, "sense": line.sense, "entries": line.bounds.size} for line in target.problem.lines()
         ],
         "rows": 1 + program.limits.size,
     }
@@ -89,7 +91,5 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
     print(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
     print(f"  objective    {target.problem.objective}")
     for limit in target.problem.limits:
-        print(
-            f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit if limit.limit is not None else 0}"
-        )
+        print(f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit}")
     return 0

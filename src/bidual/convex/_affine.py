@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 
 
+TOLERANCE = 1e-9
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class AffineProgram:
@@ -26,13 +29,18 @@ class AffineProgram:
     rows: Float[np.ndarray, "m H d"]
     limits: Float[np.ndarray, "m"]
     equality: Bool[np.ndarray, "m"]
-    tolerances: Float[np.ndarray, "m"]  # the violation of a row that counts as rounding
+    units: Float[np.ndarray, "m"]  # in which a row's violation is measured
+    resolution: Float[np.ndarray, "m"]  # values of g below this are rounding
+
+    @property
+    def tolerances(self) -> Float[np.ndarray, "m"]:
+        """The violation of a row that still counts as holding."""
+        return TOLERANCE * self.units
 
     def values(self, psi: Float[np.ndarray, "H d"]) -> tuple[float, Float[np.ndarray, "m"]]:
         """f(Psi) and g(Psi) = rows.Psi - limits."""
-        m = self.limits.size
         f = float(np.vdot(self.objective, psi)) + self.offset
-        return f, self.rows.reshape(m, -1) @ psi.reshape(-1) - self.limits
+        return f, self._flat_rows() @ psi.reshape(-1) - self.limits
 
     def theta(self, gamma: Float[np.ndarray, "m"], objective_weight: float) -> Float[np.ndarray, "H d"]:
         """The linear cost that a planner minimises: theta = alpha + beta with beta = sum_i gamma_i rows_i.
@@ -40,8 +48,11 @@ class AffineProgram:
         The atoms are linear, so alpha is the objective itself and needs no dual step (its conjugate is an
         indicator); weight 0 leaves only the constraints, as in phase 1.
         """
-        m = self.limits.size
-        return objective_weight * self.objective + (gamma @ self.rows.reshape(m, -1)).reshape(self.objective.shape)
+        beta = (gamma @ self._flat_rows()).reshape(self.objective.shape)
+        return objective_weight * self.objective + beta
+
+    def _flat_rows(self) -> Float[np.ndarray, "m Hd"]:
+        return self.rows.reshape(self.limits.size, self.objective.size)
 
     def violations(self, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
         """How far each row is from holding, given g(Psi): never negative."""
@@ -80,7 +91,8 @@ def affine_program(
         rows=_by_step(gather(rows).reshape(m, np.size(c)), horizon, total),
         limits=gather(limits).reshape(m),
         equality=gather(equality).reshape(m).astype(bool),
-        tolerances=np.zeros(m),  # known once a model is (see `rounding`)
+        units=np.ones(m),  # both are known once a model is (see `rounding`)
+        resolution=np.zeros(m),
     )
 
 
@@ -93,4 +105,5 @@ def _by_step(flat: Float[np.ndarray, "m n"], horizon: int, total: bool) -> Float
     if total:
         return np.repeat(flat[:, None, :], horizon, axis=1)
     # CVXPY flattens column by column: all steps of the first feature first.
-    return np.ascontiguousarray(flat.reshape(len(flat), -1, horizon).transpose(0, 2, 1))
+    m, n = flat.shape
+    return np.ascontiguousarray(flat.reshape(m, n // horizon, horizon).transpose(0, 2, 1))

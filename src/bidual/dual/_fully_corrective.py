@@ -7,12 +7,13 @@ third of the plans when constraints are many, and as many when there is one. In 
 constraints alone, and a positive bound there proves that no policy satisfies them all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._errors import ProblemError
 from bidual.convex import AffineProgram
 from bidual.dual._base import AbstractDual, Bound, Duals
 from bidual.dual._master import Answer, Warm, solve_master
@@ -41,6 +42,11 @@ class FullyCorrective(AbstractDual[Plans]):
 
     smoothing: float = 0.3
 
+    def __post_init__(self) -> None:
+        """Check the setting."""
+        if not 0 <= self.smoothing < 1:
+            raise ProblemError(f"smoothing must be in [0, 1); got {self.smoothing!r}")
+
     def init(self, program: AffineProgram) -> Duals[Plans]:
         """Start from the objective alone."""
         m = program.limits.size
@@ -67,8 +73,20 @@ class FullyCorrective(AbstractDual[Plans]):
         optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_value)
         conflict = max(duals.conflict, bound, key=_value) if in_phase_1 else duals.conflict
         f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
-        answer = solve_master(program, f, g, memory.warm)
-        learned = memory.warm is None or set(answer.warm.basis) != set(memory.warm.basis)
+        answer = _robust_master(program, f, g, memory.warm)
+        if answer is None:
+            # Keep what is known: the bounds stand, the mixture does not use the new plan.
+            return replace(
+                duals,
+                weights=np.append(duals.weights, 0.0),
+                optimum=optimum,
+                conflict=conflict,
+                stalled=True,
+                memory=memory._replace(f=f, g=g),
+            )
+        # A plan seen before teaches nothing, whatever a degenerate basis may do.
+        seen = np.any((memory.f == f_new) & np.all(memory.g == g_new, axis=1))
+        learned = memory.warm is None or (not seen and set(answer.warm.basis) != set(memory.warm.basis))
         smoothing = self._adapt(memory, g_new, optimum)
         misses = 0 if learned else memory.misses + 1
         share = self._share(answer, smoothing, misses)
@@ -97,6 +115,18 @@ class FullyCorrective(AbstractDual[Plans]):
         if answer.objective_weight == 0 or self.smoothing == 0:
             return 0.0
         return max(0.0, 1 - (misses + 1) * (1 - smoothing))
+
+
+def _robust_master(
+    program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], warm: Warm | None
+) -> Answer | None:
+    """Solve the master; from scratch if the warm start has degenerated; None if even that fails."""
+    for start in (warm, None) if warm is not None else (None,):
+        try:
+            return solve_master(program, f, g, start)
+        except np.linalg.LinAlgError:
+            continue
+    return None
 
 
 def _value(bound: Bound) -> float:

@@ -4,7 +4,7 @@ With plans k and their images f_k = f(Psi_k), g_k = g(Psi_k):
 
     min_w  sum_k w_k f_k   s.t.  sum_k w_k g_k <= 0,  w in the simplex.
 
-While no mixture is feasible, phase 1 minimises the largest violation t instead.
+While no mixture is feasible, phase 1 minimises the largest violation t instead, measured in each row's units.
 """
 
 from typing import NamedTuple
@@ -28,39 +28,51 @@ class Answer(NamedTuple):
 
     weights: Float[np.ndarray, "k"]
     gamma: Float[np.ndarray, "m"]
-    objective_weight: float  # 0: phase 1, gamma sums to 1 in size; 1: phase 2
+    objective_weight: float  # 0: phase 1, gamma sums to 1 in units; 1: phase 2
     warm: Warm
 
 
 def solve_master(
     program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], warm: Warm | None
 ) -> Answer:
-    """Mix the plans as well as possible: phase 1 while no mixture is feasible, then phase 2."""
+    """Mix the plans as well as possible: phase 1 while no mixture is feasible, then phase 2.
+
+    Raises `LinAlgError` where the rows are so nearly dependent that arithmetic loses them.
+    """
+    # A row that is tight for every plan holds nothing but rounding errors: they must not be scaled up to a constraint.
+    g = np.where(np.abs(g) <= program.resolution, 0.0, g)
     table = _tableau(program, g)
-    basis, relaxation = warm or Warm(_first_basis(table.signed[0]), np.zeros(table.t))
+    basis, relaxation = warm or Warm(_first_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
     if table.t in basis:
         basis, values, prices = simplex(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
         weights = table.weights(basis, values)
         mixed = weights @ g
         if np.any(program.violations(mixed) > program.tolerances):
-            gamma = table.gamma(prices, 1.0, program.limits.size)
-            # While t > 0 the multipliers sum to 1 in exact arithmetic: make it so.
-            return Answer(weights, gamma / np.abs(gamma).sum(), 0.0, Warm(basis, relaxation))
+            gamma = _normalised(table.gamma(prices, 1.0, program.limits.size), program.units)
+            return Answer(weights, gamma, 0.0, Warm(basis, relaxation))
         basis = exchange_out(table.A, basis, table.t) if table.t in basis else basis
         relaxation = np.maximum(mixed[table.owner] * table.sign, 0.0)
     table.A[:, table.t] = 0.0  # t may not come back
-    scale = float(_divisor(np.ptp(f)))
+    scale = float(np.ptp(f)) or 1.0
     cost = np.append(np.zeros(table.t + 1), (f - f.mean()) / scale)
     basis, values, prices = simplex(table.A, table.right_side(relaxation), cost, basis)
     gamma = table.gamma(prices, scale, program.limits.size)
     return Answer(table.weights(basis, values), gamma, 1.0, Warm(basis, relaxation))
 
 
+def _normalised(gamma: Float[np.ndarray, "m"], units: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Multipliers of phase 1: in exact arithmetic they sum to 1 in units, and innocent rows have none."""
+    gamma = np.where(np.abs(gamma) * units < 1e-9, 0.0, gamma)
+    if not gamma.any():
+        raise np.linalg.LinAlgError("the violation cannot be resolved")
+    return gamma / (np.abs(gamma) @ units)
+
+
 class _Tableau(NamedTuple):
     """The rows of the master problem.
 
     Variables, in an order that survives new plans: one slack per row, the violation t, one weight per plan.
-    Rows, each divided by its largest entry: the inequalities, every equality as two of them, the sum of weights.
+    Rows, each divided by its scale: the inequalities, every equality as two of them, the sum of weights.
     """
 
     A: Float[np.ndarray, "rows n"]
@@ -86,11 +98,15 @@ class _Tableau(NamedTuple):
         weights = np.zeros(len(self.signed))
         plans = basis > self.t
         weights[basis[plans] - self.t - 1] = values[plans]
+        if not weights.sum() > 0.5:
+            raise np.linalg.LinAlgError("the weights of the master problem do not sum to 1")
         return weights / weights.sum()
 
     def gamma(self, prices: Float[np.ndarray, "rows"], cost_scale: float, m: int) -> Float[np.ndarray, "m"]:
         halves = np.maximum(-prices[:-1], 0.0) * cost_scale / self.scale
-        return np.bincount(self.owner, halves * self.sign, minlength=m)
+        gamma = np.zeros(m)
+        np.add.at(gamma, self.owner, halves * self.sign)
+        return gamma
 
 
 def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
@@ -99,15 +115,19 @@ def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
     sign = np.ones(owner.size)
     sign[program.limits.size :] = -1.0
     signed = g[:, owner] * sign
-    scale = _divisor(np.abs(signed).max(axis=0))
-    return _Tableau(_matrix(signed, scale), signed, scale, owner, sign)
+    # At least a million roundings: a row with less in it must not be blown up to full size.
+    scale = np.maximum(np.abs(signed).max(axis=0), 1e6 * program.resolution[owner])
+    scale[scale == 0] = 1.0
+    return _Tableau(_matrix(signed, scale, program.units[owner]), signed, scale, owner, sign)
 
 
-def _matrix(signed: Float[np.ndarray, "k r"], scale: Float[np.ndarray, "r"]) -> Float[np.ndarray, "rows n"]:
+def _matrix(
+    signed: Float[np.ndarray, "k r"], scale: Float[np.ndarray, "r"], units: Float[np.ndarray, "r"]
+) -> Float[np.ndarray, "rows n"]:
     k, r = signed.shape
     A = np.zeros((r + 1, r + 1 + k))
     np.fill_diagonal(A[:r, :r], 1.0)
-    A[:r, r] = -1.0 / scale
+    A[:r, r] = -units / scale
     A[:r, r + 1 :] = (signed / scale).T
     A[r, r + 1 :] = 1.0
     return A
@@ -120,8 +140,3 @@ def _first_basis(signed: Float[np.ndarray, "r"]) -> Int[np.ndarray, "rows"]:
     if r and signed.max() > 0:
         basis[int(np.argmax(signed))] = r
     return basis
-
-
-def _divisor(scale: np.ndarray) -> np.ndarray:
-    """1 where there is nothing to scale."""
-    return np.where(scale > 0, scale, 1.0)

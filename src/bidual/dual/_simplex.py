@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 _REDUCED_COST = 1e-11  # costs and rows are scaled to about 1, so this is some thousand roundings
 _PIVOT = 1e-9
+_RESIDUAL = 1e-9
 _REFACTOR = 40
 _DEGENERATE = 50
 
@@ -30,7 +31,7 @@ def simplex(
     c: Float[np.ndarray, "n"],
     basis: Int[np.ndarray, "r"],
 ) -> Vertex:
-    """Minimise c.z over A z = b, z >= 0 from a feasible basis.
+    """Minimise c.z over A z = b, z >= 0 from a feasible basis; `LinAlgError` where the basis degenerates.
 
     The most negative reduced cost enters; after a run of degenerate pivots the lowest index does (Bland), which
     cannot cycle.
@@ -51,21 +52,28 @@ def simplex(
         values = inverse @ b
         leaving, step = _leaving(values, direction, basis)
         if leaving < 0:
-            raise FloatingPointError("the master problem is unbounded, which a simplex of weights cannot be")
+            raise np.linalg.LinAlgError("no variable leaves, though the weights are bounded: arithmetic has failed")
         degenerate = degenerate + 1 if step <= 1e-14 else 0
         _exchange(inverse, direction, leaving)
         basis[leaving] = entering
     inverse = np.linalg.inv(A[:, basis])
-    return Vertex(basis, np.maximum(inverse @ b, 0.0), c[basis] @ inverse)
+    values = inverse @ b
+    size = 1.0 + np.abs(A[:, basis]) @ np.abs(values)
+    sound = np.all(np.abs(A[:, basis] @ values - b) <= _RESIDUAL * size)
+    if not (sound and values.min() >= -_RESIDUAL * max(1.0, np.abs(values).max())):
+        raise np.linalg.LinAlgError("the basis has become singular")
+    return Vertex(basis, np.maximum(values, 0.0), c[basis] @ inverse)
 
 
 def exchange_out(A: Float[np.ndarray, "r n"], basis: Int[np.ndarray, "r"], variable: int) -> Int[np.ndarray, "r"]:
     """A basis without `variable`, which must be basic at value 0: any other column may take its place."""
     row = int(np.flatnonzero(basis == variable)[0])
-    coefficients = np.linalg.inv(A[:, basis])[row] @ A
+    coefficients = np.abs(np.linalg.inv(A[:, basis])[row] @ A)
     coefficients[basis] = 0.0
+    if not coefficients.max() > _PIVOT:
+        raise np.linalg.LinAlgError("no variable can take the place of one that must leave")
     basis = basis.copy()
-    basis[row] = int(np.argmax(np.abs(coefficients)))
+    basis[row] = int(np.argmax(coefficients))
     return basis
 
 

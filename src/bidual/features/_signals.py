@@ -17,7 +17,7 @@ from bidual.features._base import AbstractFeatures, Part
 class Arrival:
     """An array that is surely meant to be paid on arrival; made by `on_arrival`."""
 
-    values: Float[np.ndarray, "*steps S A S"]
+    values: Float[np.ndarray, "..."]
 
 
 @final
@@ -59,21 +59,27 @@ def signals(**named: ArrayLike | Arrival) -> Signals:
 
 def on_arrival(values: ArrayLike) -> Arrival:
     """Mark an array (S, A, S) as paid on arrival, where its shape could also be read as (H, S, A)."""
-    return Arrival(np.asarray(values, dtype=np.float64))
+    return Arrival(_numbers("on_arrival", values))
 
 
 def _finite(name: str, array: ArrayLike | Arrival) -> Arrival | Float[np.ndarray, "..."]:
     if callable(array):
         raise ModelError(f"signal {name!r} is a function; a known model needs it as an array over (S, A)")
-    raw = array.values if isinstance(array, Arrival) else array
-    try:
-        values = np.array(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"signal {name!r} must be an array of real numbers: {error}") from error
+    values = array.values if isinstance(array, Arrival) else _numbers(f"signal {name!r}", array)
     if not np.all(np.isfinite(values)):
         where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
         raise ModelError(f"signal {name!r} is {values[tuple(where)]} at {where}: every entry must be finite")
     return Arrival(values) if isinstance(array, Arrival) else values
+
+
+def _numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
+    """A copy in double precision, so that the caller cannot change it later."""
+    try:
+        if np.iscomplexobj(array):
+            raise ValueError("it is complex")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be an array of real numbers: {error}") from error
 
 
 def _stage(name: str, array: Arrival | np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:

@@ -5,7 +5,8 @@ import cvxpy as cp
 from bidual._errors import ModelError, ProblemError
 from bidual.features._base import AbstractFeatures
 
-_OWN_NAMES = ("features", "horizon", "total")
+# What a CVXPY variable already answers to, as a class and as an object, and what ours adds.
+_TAKEN = frozenset([*dir(cp.Variable), *vars(cp.Variable(1)), "features", "horizon", "total"])
 
 
 class Embedding(cp.Variable):
@@ -41,7 +42,7 @@ class Embedding(cp.Variable):
 
 
 def _check_name(name: str) -> None:
-    if name in _OWN_NAMES or name.startswith("_") or hasattr(cp.Variable, name):
+    if name in _TAKEN or name.startswith("_"):
         raise ProblemError(
             f"a signal cannot be called {name!r}: embeddings are CVXPY variables and use that name themselves; "
             f"try {name.strip('_')}_signal"

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bidual._types import float64
 from bidual.mdp import TabularMDP, reachable
 from bidual.models._base import AbstractModel
 from bidual.policies import DeterministicPolicy
@@ -28,6 +29,7 @@ class Known(AbstractModel):
     kept: Int[np.ndarray, "R"]
     fallback: Int[np.ndarray, "S"]
 
+    @float64
     def restrict(self, psi: Float[np.ndarray, "steps d S A"]) -> Float[Array, "steps d A R"]:
         """Features over the reachable states."""
         return jnp.asarray(np.ascontiguousarray(psi[:, :, self.kept].swapaxes(2, 3)))
@@ -40,6 +42,7 @@ class Known(AbstractModel):
         return DeterministicPolicy(full, self.states.shape[2])
 
 
+@float64
 def known(mdp: TabularMDP) -> Known:
     """The model that holds `mdp` and nothing else."""
     lists = mdp.successors

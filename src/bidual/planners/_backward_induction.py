@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bidual._types import float64
 from bidual.models import Known
 from bidual.planners._base import AbstractPlanner, Plan
 
@@ -24,6 +25,7 @@ _UNROLL = 16
 class BackwardInduction(AbstractPlanner[Known]):
     """The exact planner for a known model. Ties go to the lowest action."""
 
+    @float64
     def __call__(self, model: Known, psi: Float[Array, "steps d A R"], theta: Float[np.ndarray, "H d"]) -> Plan:
         """One backward and one forward pass."""
         actions, embedding = _plan(model.states, model.probabilities, model.allowed, model.initial, psi, theta)
@@ -56,7 +58,7 @@ def _plan(
     ) -> tuple[Float[Array, "R"], Float[Array, "d"]]:
         h, action = now
         embedding = _chosen(_at(psi, h), action) @ mu
-        flow = _chosen(_at(probabilities, h), action) * mu
+        flow = _chosen(_at(probabilities, h), action) * mu[None]
         arrived = jnp.zeros_like(mu).at[_chosen(_at(states, h), action).ravel()].add(flow.ravel())
         return arrived, embedding
 
@@ -87,5 +89,5 @@ def _chosen(array: Array, action: Int[Array, "R"]) -> Array:
         return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]
     chosen = array[:, 0]
     for a in range(1, array.shape[1]):
-        chosen = jnp.where(action == a, array[:, a], chosen)
+        chosen = jnp.where((action == a)[None], array[:, a], chosen)
     return chosen

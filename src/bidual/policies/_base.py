@@ -20,7 +20,7 @@ class Actor:
         self._num_states = num_states
         self._step = 0
 
-    def act(self, observation: int) -> int:
+    def act(self, observation: int | np.integer) -> int:
         """The action at this step in the state `observation`."""
         if self._step >= self._horizon:
             raise PolicyError(f"the episode is over: the horizon is {self._horizon} steps; call policy.reset(rng)")

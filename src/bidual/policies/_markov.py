@@ -25,11 +25,12 @@ class MarkovPolicy(AbstractPolicy):
     def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
         """Start an episode; every step draws its action from `rng`."""
         generator = np.random.default_rng(rng)
-        H, S, A = self.shape
+        H, S, _ = self.shape
 
         def choose(h: int, s: int) -> int:
-            law = self.table[h, s]
-            return int(generator.choice(A, p=law / law.sum()))
+            # The first action whose cumulative probability exceeds a uniform draw; never one of probability 0.
+            cumulative = np.cumsum(self.table[h, s])
+            return int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
 
         return Actor(choose, H, S)
 

@@ -60,8 +60,11 @@ class Entry:
                 f"task {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters) or 'none'}"
             )
         kind = type(self.parameters[name])
+        word = "a whole number, at least 1" if kind is int else "a number"
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
-            word = "a whole number" if kind is int else "a number"
-            raise TaskError(f"{name}={text!r}: parameter {name!r} must be {word}") from None
+            raise TaskError(f"{name}={text}: {name} must be {word}") from None
+        if kind is int and value < 1:
+            raise TaskError(f"{name}={text}: {name} must be {word}")
+        return value

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._task import Entry, Task
@@ -16,6 +17,8 @@ def riverswim(budget: float = 15.0, states: int = 6, horizon: int = 20) -> Task:
     """
     import cvxpy as cp
 
+    if states < 2:
+        raise TaskError(f"states={states}: a river has at least 2 states")
     last = states - 1
     transitions = np.zeros((states, 2, states))
     for s in range(states):

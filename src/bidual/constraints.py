@@ -1,0 +1,104 @@
+"""Constraints as users wrote and read them: from the solver's rows back to names, senses and units."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.certificate import Certificate, Record
+from bidual.problem import Line
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConstraintResult:
+    """A constraint at the solution, in the user's sense and units.
+
+    A vector constraint is reported by its worst entry; `values`, `limits` and `prices` hold all of them.
+    """
+
+    name: str
+    sense: str
+    value: float
+    limit: float
+    violation: float
+    violation_upper: float
+    price: float | None  # gain of the optimum per unit of relaxation, all entries together; signed for ==
+    values: Float[np.ndarray, "n"]
+    limits: Float[np.ndarray, "n"]
+    prices: Float[np.ndarray, "n"] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        keys = ("name", "sense", "value", "limit", "violation", "violation_upper", "price")
+        return {key: getattr(self, key) for key in keys}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """Why a problem is infeasible: constraints that no policy satisfies together.
+
+    Every policy violates at least one constraint in `least` by at least the amount given there.
+    """
+
+    least: dict[str, float]
+
+    def __str__(self) -> str:
+        names = [repr(name) for name in self.least]
+        amounts = [f"{amount:.6g}" for amount in self.least.values()]
+        if len(names) == 1:
+            return f"constraint {names[0]} cannot hold: every policy violates it by at least {amounts[0]}"
+        clash = f"constraints {', '.join(names[:-1])} and {names[-1]} cannot hold together"
+        if len(set(amounts)) == 1:
+            return f"{clash}: every policy violates one of them by at least {amounts[0]}"
+        pairs = " or ".join(f"{name} by at least {amount}" for name, amount in zip(names, amounts, strict=True))
+        return f"{clash}: every policy violates {pairs}"
+
+
+def constraint_results(
+    lines: Sequence[Line], certificate: Certificate, gamma: Float[np.ndarray, "m"] | None
+) -> tuple[ConstraintResult, ...]:
+    """The constraints at the certified policy; `gamma` are the multipliers, where prices are to be told."""
+    results, start = [], 0
+    for line in lines:
+        rows = slice(start, start + line.bounds.size)
+        start = rows.stop
+        g = certificate.g[rows]
+        values = line.bounds + line.sign * g
+        worst = int(np.argmax(np.abs(g) if line.sense == "==" else g))
+        # Relaxing an inequality always helps; for an equality the price is signed like the limit as written.
+        prices = None if gamma is None else gamma[rows] * (line.sign if line.sense == "==" else 1.0)
+        results.append(
+            ConstraintResult(
+                name=line.name,
+                sense=line.sense,
+                value=float(values[worst]),
+                limit=float(line.bounds[worst]),
+                violation=float(certificate.violations[rows].max()),
+                violation_upper=float(certificate.violations_upper[rows].max()),
+                price=None if prices is None else float(prices.sum()),
+                values=values,
+                limits=line.bounds,
+                prices=prices,
+            )
+        )
+    return tuple(results)
+
+
+def find_conflict(
+    lines: Sequence[Line], units: Float[np.ndarray, "m"], certificate: Certificate, record: Record
+) -> Conflict | None:
+    """The constraints with a multiplier, if the certificate shows that they clash."""
+    if certificate.conflict is None:
+        return None
+    least, start = {}, 0
+    for line in lines:
+        rows = slice(start, start + line.bounds.size)
+        start = rows.stop
+        guilty = record.gamma[rows] != 0
+        if guilty.any():
+            least[line.name] = certificate.conflict * float(units[rows][guilty].min())
+    return Conflict(least)

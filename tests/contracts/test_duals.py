@@ -1,0 +1,85 @@
+"""What every dual player promises: a mixture that gets better, bounds that are true, and an end."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import bidual as bd
+from bidual._solve import bind
+from bidual.dual import AbstractDual, FullyCorrective
+from bidual.models import known
+from bidual.planners import BackwardInduction
+from bidual.vpdpo import vpdpo
+from tests.helpers import occupancy_optimum, random_instance
+
+DUALS = {"corrective": FullyCorrective(), "corrective, not smoothed": FullyCorrective(smoothing=0.0)}
+
+
+def test_every_implementation_is_here():
+    assert {type(dual) for dual in DUALS.values()} == set(AbstractDual.__subclasses__())
+
+
+@pytest.fixture(params=DUALS)
+def dual(request):
+    return DUALS[request.param]
+
+
+def _run(dual, seed, plans):
+    instance = random_instance(seed, (6, 2, 3, 4))
+    x = instance.embedding()
+    limits = [cp.sum(x.s1) <= 1.0, cp.sum(x.s2) >= -1.0, cp.sum(x.s3) == 0.25]
+    problem = bd.Problem(cp.Minimize(cp.sum(x.s0)), limits)
+    program, psi = bind(problem, instance.mdp)
+    iterations = []
+    for iteration in vpdpo(program, psi, known(instance.mdp), BackwardInduction(), dual):
+        iterations.append(iteration)
+        if iteration.number == plans or iteration.duals.stalled:
+            break
+    return program, iterations, occupancy_optimum(problem, instance.mdp)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_are_true_and_monotone(dual, seed):
+    program, iterations, (status, optimum) = _run(dual, seed, 60)
+    previous = -np.inf
+    for iteration in iterations:
+        duals = iteration.duals
+        assert duals.optimum.value >= previous
+        previous = duals.optimum.value
+        if status == "optimal":
+            assert duals.optimum.value <= optimum + 1e-6
+            assert duals.conflict.value <= program.tolerances.max()
+        if duals.objective_weight > 0 and status == "optimal":
+            assert duals.f >= optimum - 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_mixture_is_a_mixture_and_has_the_reported_image(dual, seed):
+    program, iterations, _ = _run(dual, seed, 30)
+    embeddings = []
+    for iteration in iterations:
+        embeddings.append(iteration.plan.embedding)
+        weights = iteration.duals.weights
+        assert weights.min() >= 0
+        assert abs(weights.sum() - 1) <= 1e-12
+        f, g = program.values(np.tensordot(weights, np.array(embeddings), axes=1))
+        assert abs(f - iteration.duals.f) <= 1e-12
+        np.testing.assert_allclose(g, iteration.duals.g, atol=1e-12)
+        if iteration.duals.objective_weight > 0:
+            assert np.all(program.violations(g) <= program.tolerances)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_ends_with_the_gap_closed_or_a_conflict(dual, seed):
+    program, iterations, (status, optimum) = _run(dual, seed, 200)
+    last = iterations[-1].duals
+    assert last.stalled or len(iterations) < 200
+    if status == "optimal":
+        assert abs(last.f - optimum) <= 1e-6
+    else:
+        assert last.conflict.value > program.tolerances.max()
+
+
+def test_multipliers_of_inequalities_are_never_negative(dual):
+    program, iterations, _ = _run(dual, 1, 60)
+    assert all(iteration.duals.gamma[~program.equality].min() >= 0 for iteration in iterations)

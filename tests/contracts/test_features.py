@@ -1,0 +1,90 @@
+"""What every feature map promises."""
+
+import numpy as np
+import pytest
+
+import bidual as bd
+from bidual.features import AbstractFeatures, signals
+from tests.helpers import random_instance
+
+MDP = random_instance(0, (4, 3, 3, 5)).mdp
+RNG = np.random.default_rng(0)
+FEATURES = {
+    "signals": signals(by_state=RNG.random(4), pair=RNG.random((4, 3)), arrival=RNG.random((4, 3, 4))),
+    "signals by step": signals(step=RNG.random((5, 4, 3)), pair=RNG.random((4, 3))),
+}
+
+
+def test_every_implementation_is_here():
+    assert {type(f) for f in FEATURES.values()} == set(AbstractFeatures.__subclasses__())
+
+
+@pytest.fixture(params=FEATURES)
+def features(request):
+    return FEATURES[request.param]
+
+
+def test_the_stage_fits_the_model(features):
+    psi = features.stage(MDP.successors)
+    assert psi.shape[1:] == (features.dimension, MDP.num_states, MDP.num_actions)
+    assert psi.shape[0] in (1, MDP.horizon)
+    assert np.isfinite(psi).all()
+
+
+@pytest.mark.parametrize("total", [False, True])
+def test_the_embedding_has_a_part_per_name(features, total):
+    x = features.embedding(MDP.horizon, total=total)
+    assert x.shape == ((features.dimension,) if total else (MDP.horizon, features.dimension))
+    for part in features.parts:
+        assert getattr(x, part.name).shape == (() if total else (MDP.horizon,))
+
+
+def test_an_unknown_part_is_an_attribute_error(features):
+    with pytest.raises(AttributeError, match="no part 'nothing'"):
+        _ = features.embedding(MDP.horizon).nothing
+
+
+def test_arrival_signals_are_expectations():
+    paid = RNG.random((4, 3, 4))
+    psi = signals(paid=paid).stage(MDP.successors)[0, 0]
+    lists = MDP.successors
+    for s, a in np.ndindex(4, 3):
+        expected = sum(
+            p * paid[s, a, t] for t, p in zip(lists.states[0, s, a], lists.probabilities[0, s, a], strict=True)
+        )
+        assert abs(psi[s, a] - expected) <= 1e-15
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((3, 2)), r"shape \(3, 2\)"),
+        (np.full((4, 3), np.nan), r"is nan at \[0, 0\]"),
+        ("reward", "must be an array of real numbers"),
+        (np.full((4, 3), 1j), "it is complex"),
+        (bd.features.on_arrival(np.zeros((4, 4, 3))), "paid on arrival and must have shape"),
+    ],
+)
+def test_bad_signals_are_named(array, message):
+    with pytest.raises(bd.ModelError, match=message):
+        MDP.embedding(reward=array)
+
+
+def test_an_ambiguous_shape_is_refused_with_its_remedy():
+    mdp = random_instance(0, (3, 3, 2, 3)).mdp
+    with pytest.raises(bd.ModelError, match="on_arrival"):
+        mdp.embedding(reward=np.zeros((3, 3, 3)))
+    mdp.embedding(reward=bd.features.on_arrival(np.zeros((3, 3, 3))))
+
+
+@pytest.mark.parametrize(
+    "name", ["value", "T", "size", "sign", "features", "horizon", "_hidden", "shape", "id", "args", "bounds"]
+)
+def test_names_that_cvxpy_uses_are_refused(name):
+    with pytest.raises(bd.ProblemError, match="use that name themselves"):
+        MDP.embedding(**{name: np.zeros(4)})
+
+
+def test_no_signal_at_all_is_refused():
+    with pytest.raises(bd.ModelError, match="at least one"):
+        MDP.embedding()

@@ -1,0 +1,228 @@
+"""The command line's contract: JSON, exit codes, messages, files."""
+
+import json
+
+import pytest
+
+import bidual as bd
+
+
+def _json(process):
+    """Stdout must hold one JSON object and nothing else."""
+    return json.loads(process.stdout)
+
+
+def test_solve_rover_as_json(bidual):
+    process = bidual("solve", "rover", "--gap", "1e-6", "--json")
+    assert process.returncode == 0, process.stderr
+    result = _json(process)
+    assert abs(result["value"] - 1.536288) <= 2e-6
+    assert result["gap"] <= 1e-6
+    assert abs(result["constraints"][0]["price"] - 0.19298) <= 2e-3
+    assert (result["task"], result["status"], result["sense"]) == ("rover", "optimal", "maximize")
+    assert result["episodes"] is None
+    assert process.stderr == ""
+
+
+def test_settings_change_the_problem(bidual):
+    result = _json(bidual("solve", "inventory", "--set", "budget=3.5", "--json"))
+    assert abs(result["value"] - 0.879822) <= 2e-6
+
+
+def test_infeasible_is_exit_3_and_named(bidual):
+    process = bidual("solve", "rover", "--set", "budget=0", "--json")
+    assert process.returncode == 3
+    assert _json(process)["status"] == "infeasible"
+    assert _json(process)["upper"] is None
+    assert "constraint 'pits' cannot hold: every policy violates it by at least 4.0057" in process.stderr
+
+
+def test_a_spent_budget_is_exit_4_with_the_best_policy(bidual):
+    process = bidual("solve", "rover", "--plans", "1", "--json", "--out", "here")
+    assert process.returncode == 4
+    assert _json(process)["status"] == "undecided"
+    assert _json(process)["plans"] == 1
+    process = bidual("check", "here/solution.bidual")
+    assert process.returncode == 0, process.stderr
+
+
+def test_a_time_limit_ends_it(bidual):
+    process = bidual("solve", "rover", "--time-limit", "0.000001")
+    assert process.returncode == 4
+    assert "undecided" in process.stdout
+
+
+def test_relative_gap(bidual):
+    process = bidual("solve", "media", "--gap", "0.01", "--rel-gap", "--json")
+    assert process.returncode == 0
+    assert _json(process)["gap"] <= 0.07
+
+
+def test_check_only_solves_nothing(bidual):
+    process = bidual("solve", "rover-two", "--check-only")
+    assert process.returncode == 0
+    assert "nothing was solved" in process.stdout
+    assert "64 states, 4 actions, horizon 30" in process.stdout
+    assert "quadrant" in process.stdout
+    facts = _json(bidual("solve", "rover-two", "--check-only", "--json"))
+    assert facts["rows"] == 3
+
+
+def test_out_writes_solution_json_and_figure(bidual, tmp_path):
+    process = bidual("solve", "riverswim", "--out", "a/b")
+    assert process.returncode == 0
+    assert sorted(p.name for p in (tmp_path / "a/b").iterdir()) == ["solution.bidual", "solution.json", "visits.png"]
+    assert json.loads((tmp_path / "a/b/solution.json").read_text())["task"] == "riverswim"
+    assert bd.load(tmp_path / "a/b/solution.bidual").shape == (20, 6, 2)
+    process = bidual("check", "a/b/solution.bidual")
+    assert process.returncode == 0
+    assert process.stdout.startswith("check passed: optimal")
+
+
+def test_an_impossible_folder_fails_before_the_work(bidual, tmp_path):
+    (tmp_path / "file").write_text("")
+    process = bidual("solve", "rover", "--out", "file/below")
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert "Traceback" not in process.stderr
+
+
+def test_demo_tells_its_story(bidual, tmp_path):
+    process = bidual("demo")
+    assert process.returncode == 0, process.stderr
+    assert "No policy that keeps the damage within 0.3 earns more than 1.5363" in process.stdout
+    assert (tmp_path / "bidual-demo" / "visits.png").is_file()
+
+
+def test_tasks_lists_parameters_constraints_and_optima(bidual):
+    text = bidual("tasks").stdout
+    for entry in bd.tasks.ENTRIES:
+        assert entry.name in text
+        assert f"{entry.optimum:.6f}" in text
+    assert {task["name"] for task in json.loads(bidual("tasks", "--json").stdout)} == {
+        entry.name for entry in bd.tasks.ENTRIES
+    }
+
+
+def test_new_writes_a_file_that_solves_and_never_overwrites(bidual, tmp_path):
+    assert bidual("new", "my_problem.py").returncode == 0
+    process = bidual("solve", "my_problem.py", "--json")
+    assert process.returncode == 0, process.stderr
+    assert _json(process)["status"] == "optimal"
+    lower = _json(bidual("solve", "my_problem.py", "--set", "budget=1", "--json"))
+    assert lower["value"] < _json(process)["value"]
+    before = (tmp_path / "my_problem.py").read_text()
+    process = bidual("new", "my_problem.py")
+    assert process.returncode == 2
+    assert "left alone" in process.stderr
+    assert (tmp_path / "my_problem.py").read_text() == before
+
+
+def test_version(bidual):
+    assert bidual("--version").stdout == f"bidual {bd.__version__}\n"
+
+
+def test_help_imports_nothing_heavy(bidual):
+    """What makes `--help` fast, without a clock: none of the numerical stack is loaded."""
+    process = bidual("--help", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert process.returncode == 0
+    assert "usage: bidual" in process.stdout
+    loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in process.stderr.splitlines()}
+    assert not loaded & {"numpy", "jax", "scipy", "cvxpy", "matplotlib", "rich", "jaxtyping"}
+
+
+FILES = {
+    "nothing.py": ("x = 1\n", "does not define problem and mdp"),
+    "raises.py": ("a = 1\nb = a / 0\n", "raises.py, line 2: the file raised ZeroDivisionError"),
+    "syntax.py": ("a = = 1\n", "syntax.py, line 1: the file raised SyntaxError"),
+    "exits.py": ("import sys\nsys.exit('bye')\n", "exits.py, line 2: the file raised SystemExit: bye"),
+    "wrong.py": ("problem = 3\nmdp = 4\n", "'problem' must be a bidual.Problem; it is a int"),
+    "model.py": (
+        "import bidual as bd\nimport numpy as np\n\nmdp = bd.TabularMDP(np.ones((2, 1, 2)), 0, 3)\n",
+        "model.py, line 4: the probabilities of state 0, action 0 sum to 2, not 1",
+    ),
+    "dcp.py": (
+        "import bidual as bd, cvxpy as cp, numpy as np\n"
+        "mdp = bd.TabularMDP(np.ones((1, 1, 1)), 0, 3)\n"
+        "x = mdp.embedding(r=np.ones(1))\n"
+        "problem = bd.Problem(cp.Maximize(cp.sum_squares(x.r)))\n",
+        "dcp.py, line 4: the objective is not convex by CVXPY's rules (DCP)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_problem_files_that_do_not_work(bidual, tmp_path, name):
+    text, message = FILES[name]
+    (tmp_path / name).write_text(text)
+    process = bidual("solve", name, "--json")
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stdout == ""
+    assert "Traceback" not in process.stderr
+
+
+def test_prints_of_a_problem_file_stay_out_of_the_json(bidual, tmp_path):
+    bidual("new", "loud.py")
+    (tmp_path / "loud.py").write_text("print('hello')\n" + (tmp_path / "loud.py").read_text())
+    process = bidual("solve", "loud.py", "--json")
+    assert _json(process)["status"] == "optimal"
+    assert "hello" in process.stderr
+
+
+def test_a_problem_file_may_import_its_neighbours(bidual, tmp_path):
+    (tmp_path / "sub").mkdir()
+    bidual("new", "sub/mine.py")
+    (tmp_path / "sub" / "mine.py").rename(tmp_path / "sub" / "parts.py")
+    (tmp_path / "sub" / "mine.py").write_text("from parts import mdp, problem\n")
+    assert bidual("solve", "sub/mine.py").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve", "mars"], "there is no task 'mars'"),
+        (["solve", "missing.py"], "there is no file missing.py"),
+        (["solve", "rover", "--set", "bugdet=1"], "no parameter 'bugdet'"),
+        (["solve", "rover", "--set", "budget"], "write it as NAME=VALUE"),
+        (["solve", "rover", "--set", "budget=much"], "must be a number"),
+        (["solve", "rover", "--set", "budget=nan"], "has the limit nan"),
+        (["solve", "rover", "--set", "budget=inf"], "has the limit inf"),
+        (["solve", "rover", "--set", "horizon=0"], "horizon must be"),
+        (["solve", "riverswim", "--set", "states=1"], "at least 2 states"),
+        (["solve", "rover", "--gap", "0"], "gap must be a positive number"),
+        (["solve", "rover", "--gap", "x"], "invalid float value"),
+        (["solve", "rover", "--dual", "magic"], "invalid choice"),
+        (["solve"], "the following arguments are required"),
+        (["frobnicate"], "invalid choice"),
+        ([], "the following arguments are required"),
+        (["new", "my_problem.txt"], "must end in .py"),
+        (["new", "no/such/folder.py"], "does not exist: create it first"),
+    ],
+)
+def test_usage_errors_are_exit_2(bidual, arguments, message):
+    process = bidual(*arguments)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual, tmp_path):
+    assert bidual("check", "nothing.bidual").returncode == 5
+    (tmp_path / "junk.bidual").write_bytes(b"junk")
+    process = bidual("check", "junk.bidual")
+    assert process.returncode == 5
+    assert "not a readable bidual file" in process.stderr
+    bidual("solve", "media", "--out", "here")
+    import zipfile
+
+    path = tmp_path / "here" / "solution.bidual"
+    with zipfile.ZipFile(path) as archive:
+        manifest, arrays = json.loads(archive.read("manifest.json")), archive.read("arrays.safetensors")
+    manifest["claims"]["upper"] -= 0.1
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        archive.writestr("arrays.safetensors", arrays)
+    process = bidual("check", path)
+    assert process.returncode == 1
+    assert "claims upper" in process.stderr

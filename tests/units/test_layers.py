@@ -1,0 +1,105 @@
+"""The tree is the architecture: a module may import only modules of rows above its own, or of its own folder."""
+
+import ast
+from pathlib import Path
+
+import bidual
+
+ROOT = Path(bidual.__file__).parent
+
+# Rows of docs/architecture.md, top to bottom. A name is a module or a folder.
+ROWS = (
+    ("_version", "_errors", "_status", "_types"),
+    ("_archive",),
+    ("convex",),
+    ("features",),
+    ("problem",),
+    ("mdp",),
+    ("policies",),
+    ("models",),
+    ("planners",),
+    ("dual",),
+    ("vpdpo",),
+    ("rounding",),
+    ("certificate",),
+    ("constraints",),
+    ("saved",),
+    ("solution",),
+    ("_solve",),
+    ("tasks",),
+    ("report",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
+LIGHT = ("convex", "models", "planners", "dual", "policies")
+
+
+def _imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "bidual":
+                yield from (f"bidual.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _home(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def test_every_module_has_a_row():
+    assert {_home(path) for path in ROOT.rglob("*.py")} == set(RANK)
+
+
+def test_no_module_imports_a_lower_row():
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        here = _home(path)
+        for module in _imports(path):
+            parts = module.split(".")
+            if parts[0] != "bidual" or len(parts) < 2:
+                continue
+            there = parts[1]
+            if there in RANK and there != here and RANK[there] >= RANK[here]:
+                wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert not wrong
+
+
+def test_the_check_sees_a_wrong_import(tmp_path):
+    """The test of the test: an upward import is found by the same reading of the source."""
+    path = tmp_path / "mdp.py"
+    path.write_text("def f():\n    from bidual.cli import main\n")
+    assert any(RANK[module.split(".")[1]] > RANK["mdp"] for module in _imports(path))
+
+
+def test_the_players_need_only_the_numerical_stack():
+    """GPU hosts often have little else than JAX, NumPy and SciPy."""
+    allowed = {
+        "jax",
+        "numpy",
+        "scipy",
+        "jaxtyping",
+        "bidual",
+        "abc",
+        "dataclasses",
+        "typing",
+        "itertools",
+        "collections",
+    }
+    for folder in LIGHT:
+        for path in (ROOT / folder).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+            for node in top:
+                names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+                for name in names:
+                    assert name is not None
+                    assert name.split(".")[0] in allowed, f"{path.name} imports {name}"
+
+
+def test_no_code_is_loaded_from_data():
+    for path in ROOT.rglob("*.py"):
+        names = {module.split(".")[0] for module in _imports(path)}
+        assert not names & {"pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}, path

@@ -1,0 +1,74 @@
+"""The public surface, pinned: a name appears or disappears on purpose."""
+
+import importlib
+import inspect
+
+import pytest
+
+import bidual as bd
+
+PUBLIC = [
+    "ArchiveError",
+    "BidualError",
+    "CertificateError",
+    "ModelError",
+    "PolicyError",
+    "Problem",
+    "ProblemError",
+    "Solution",
+    "Status",
+    "TabularMDP",
+    "TaskError",
+    "__version__",
+    "check",
+    "dual",
+    "features",
+    "load",
+    "models",
+    "planners",
+    "policies",
+    "report",
+    "solve",
+    "tasks",
+]
+MODULES = {
+    "dual": ["AbstractDual", "Bound", "Duals", "FullyCorrective"],
+    "features": ["AbstractFeatures", "Arrival", "Part", "Signals", "on_arrival", "signals"],
+    "models": ["AbstractModel", "Known", "known"],
+    "planners": ["AbstractPlanner", "BackwardInduction", "Plan"],
+    "policies": [
+        "AbstractPolicy",
+        "Actor",
+        "DeterministicPolicy",
+        "MarkovPolicy",
+        "Mixture",
+        "advance",
+        "collapse",
+        "visits",
+    ],
+    "report": ["save_figure", "visits_figure"],
+}
+
+
+def test_the_list_is_what_dir_and_all_say():
+    assert bd.__all__ == PUBLIC
+    assert dir(bd) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_is_there_and_documented(name):
+    thing = getattr(bd, name)
+    assert name == "__version__" or inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_export_what_is_listed(module):
+    names = [n for n in vars(importlib.import_module(f"bidual.{module}")) if not n.startswith("_")]
+    # A submodule without underscore (features.embedding) is a place, not an export.
+    exported = sorted(n for n in names if not inspect.ismodule(getattr(importlib.import_module(f"bidual.{module}"), n)))
+    assert exported == MODULES[module]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bd.nothing
