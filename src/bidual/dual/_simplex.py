@@ -38,7 +38,7 @@ def simplex(
     """
     basis = basis.copy()
     inverse = np.linalg.inv(A[:, basis])
-    degenerate = 0
+    degenerate = pivot = 0
     for pivot in range(1, 100 * (len(b) + len(c)) + 1):
         if pivot % _REFACTOR == 0:
             inverse = np.linalg.inv(A[:, basis])
@@ -56,7 +56,8 @@ def simplex(
         degenerate = degenerate + 1 if step <= 1e-14 else 0
         _exchange(inverse, direction, leaving)
         basis[leaving] = entering
-    inverse = np.linalg.inv(A[:, basis])
+    if pivot > 1:
+        inverse = np.linalg.inv(A[:, basis])
     values = inverse @ b
     size = 1.0 + np.abs(A[:, basis]) @ np.abs(values)
     sound = np.all(np.abs(A[:, basis] @ values - b) <= _RESIDUAL * size)

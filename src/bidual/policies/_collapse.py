@@ -14,20 +14,21 @@ from bidual.policies._mixture import Mixture
 
 
 def advance(
-    mdp: TabularMDP, mu: Float[np.ndarray, "S"], actions: Int[np.ndarray, "S"], h: int
-) -> Float[np.ndarray, "S"]:
-    """The law of the next state, from the law `mu` of the state at step h and one action per state."""
-    here = np.flatnonzero(mu)
-    flow = mu[here, None] * at_step(mdp.successors.probabilities, h)[here, actions[here]]
-    targets = at_step(mdp.successors.states, h)[here, actions[here]]
-    return np.bincount(targets.ravel(), weights=flow.ravel(), minlength=mdp.num_states)
+    mdp: TabularMDP, laws: Float[np.ndarray, "k S"], actions: Int[np.ndarray, "k S"], h: int
+) -> Float[np.ndarray, "k S"]:
+    """The laws of the next state, from k laws of the state at step h with one action per state each."""
+    k, S = laws.shape
+    everyone = np.arange(S)
+    flow = laws[:, :, None] * at_step(mdp.successors.probabilities, h)[everyone, actions]
+    targets = at_step(mdp.successors.states, h)[everyone, actions] + (np.arange(k) * S)[:, None, None]
+    return np.bincount(targets.ravel(), weights=flow.ravel(), minlength=k * S).reshape(k, S)
 
 
 def visits(mdp: TabularMDP, policy: DeterministicPolicy) -> Float[np.ndarray, "H S"]:
     """The distribution over states at every step."""
     laws = [mdp.initial]
     for h in range(mdp.horizon - 1):
-        laws.append(advance(mdp, laws[-1], policy.actions[h], h))
+        laws.append(advance(mdp, laws[-1][None], policy.actions[None, h], h)[0])
     return np.stack(laws)
 
 
@@ -37,15 +38,18 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     Where the mixture never arrives any law would do; the heaviest member's action is taken, which is the best
     reply to the cost it was planned for.
     """
-    heaviest = mixture.members[int(np.argmax(mixture.weights))]
+    actions = np.stack([member.actions for member in mixture.members])
+    heaviest = actions[int(np.argmax(mixture.weights))]
     everyone = np.arange(mdp.num_states)
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-    laws = [mdp.initial for _ in mixture.members]
+    laws = np.repeat(mdp.initial[None], len(actions), axis=0)
     for h, row in enumerate(table):
-        for weight, member, mu in zip(mixture.weights, mixture.members, laws, strict=True):
-            row[everyone, member.actions[h]] += weight * mu
-        empty = np.flatnonzero(~row.any(axis=1))
-        row[empty, heaviest.actions[h, empty]] = 1.0
-        row /= row.sum(axis=1, keepdims=True)
-        laws = [advance(mdp, mu, m.actions[h], h) for mu, m in zip(laws, mixture.members, strict=True)]
+        for share, chosen in zip(mixture.weights[:, None] * laws, actions[:, h], strict=True):
+            row[everyone, chosen] += share
+        arrived = row.sum(axis=1)
+        if not arrived.all():
+            empty = np.flatnonzero(arrived == 0)
+            row[empty, heaviest[h, empty]] = arrived[empty] = 1.0
+        row /= arrived[:, None]
+        laws = advance(mdp, laws, actions[:, h], h)
     return MarkovPolicy(table)

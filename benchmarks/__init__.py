@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against named alternatives, measured in one run."""

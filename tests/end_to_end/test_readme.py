@@ -1,0 +1,78 @@
+"""The README is run, not believed: its Python blocks in order, and its outputs compared."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import bidual as bd
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+TEXT = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+
+
+def _comparable(text):
+    """Everything but the time it took and numbers at the level of rounding."""
+    text = re.sub(r", \d+\.\d+ s\b", ", * s", text)
+    return re.sub(r"\d(\.\d)?e-1\d", "tiny", text).strip()
+
+
+def test_the_python_blocks_run_and_print_what_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace, printed = {}, io.StringIO()
+    assert len(PYTHON) == 2
+    with contextlib.redirect_stdout(printed):
+        exec(PYTHON[0], namespace)
+    assert _comparable(printed.getvalue()) == _comparable(TEXT[0])
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(PYTHON[1], namespace)
+    assert bd.load("courier.bidual").shape == (8, 5, 2)
+
+
+def test_the_console_lines_work(bidual):
+    lines = re.findall(r"^\$ bidual (.*)$", README, re.MULTILINE)
+    assert len(lines) >= 6
+    for line in lines:
+        process = bidual(*line.split("#")[0].split())
+        assert process.returncode == (3 if "budget=0" in line and "budget=0." not in line else 0), (
+            line,
+            process.stderr,
+        )
+
+
+def test_the_rover_and_the_conflict_print_what_is_shown(bidual):
+    assert _comparable(bidual("solve", "rover").stdout) == _comparable(TEXT[1])
+    shown = re.search(r"\$ bidual solve rover --set budget=0\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    assert bidual("solve", "rover", "--set", "budget=0").stdout.startswith(shown.group(1))
+
+
+def test_every_linked_file_exists():
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            assert target.startswith("http") or (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make ([a-z-]+)", README):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_makefile_explains_a_python_without_ensurepip(tmp_path):
+    """A stand-in for Debian's python3 without python3-venv: it has the right version but cannot import ensurepip."""
+    fake = tmp_path / "python3"
+    fake.write_text(f'#!/bin/sh\ncase "$2" in *ensurepip*) exit 1;; esac\nexec {sys.executable} "$@"\n')
+    fake.chmod(0o755)
+    command = ["make", "-f", ROOT / "Makefile", "venv", f"PYTHON={fake}"]
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""})
+    assert process.returncode != 0
+    assert "apt install python3-venv" in process.stdout
+    assert not (tmp_path / ".venv").exists()
