@@ -25,7 +25,8 @@ def write(path: str | os.PathLike[str], kind: str, manifest: dict[str, Any], arr
     from safetensors.numpy import save
 
     blob = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    header = {"format": FORMAT, "kind": kind, "sha256": hashlib.sha256(blob).hexdigest(), **manifest}
+    header = {"format": FORMAT, "kind": kind, **manifest}
+    header["sha256"] = digest(header, blob)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -50,15 +51,16 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
 
     target = Path(path)
     if not target.is_file():
-        raise ArchiveError(f"{target} does not exist: give the path of a file written by solution.save or --out")
+        raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
     try:
         with zipfile.ZipFile(target) as archive:
             manifest = json.loads(archive.read(_MANIFEST))
             blob = archive.read(_ARRAYS)
-        version = int(manifest["format"])
-        found, digest = manifest["kind"], manifest["sha256"]
+        version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, NotImplementedError, RuntimeError) as error:
         raise ArchiveError(f"{target} is not a readable bidual file ({error}): save it again") from error
+    if not isinstance(version, int):
+        raise ArchiveError(f"{target} is not a readable bidual file (format {version!r}): save it again")
     if version != FORMAT:
         raise ArchiveError(
             f"{target} has format {version}, this version of bidual reads format {FORMAT}: "
@@ -66,12 +68,17 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         )
     if found != kind:
         raise ArchiveError(f"{target} holds a {found}, not a {kind}")
-    if hashlib.sha256(blob).hexdigest() != digest:
-        raise ArchiveError(f"{target} is damaged: its arrays do not match their checksum; save it again")
+    if digest(manifest, blob) != written:
+        raise ArchiveError(f"{target} is damaged: its contents do not match their checksum; save it again")
     try:
         return manifest, load(blob)
     except SafetensorError as error:
         raise ArchiveError(f"{target} is damaged: {error}") from error
+
+
+def digest(manifest: dict[str, Any], blob: bytes) -> str:
+    """The checksum of a file's contents: of the manifest without its checksum, and of the arrays."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import constraint_results, find_conflict
+from bidual.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.convex import TOLERANCE, AffineProgram
 from bidual.dual import AbstractDual, Duals, FullyCorrective
 from bidual.mdp import TabularMDP
@@ -51,7 +51,7 @@ def solve(
     """
     started = time.perf_counter()
     _check_budgets(gap, time_limit, max_plans)
-    _check_players(dual, planner)
+    _check_players(dual, planner, progress)
     program, psi = bind(problem, mdp)
     lines = problem.lines()
     model = known(mdp)
@@ -71,16 +71,16 @@ def solve(
     assert duals is not None  # the loop runs until it is left
     mixture = _mixture(model, plans, duals.weights)
     evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals)
-    status = _status(program, certificate, gap, relative)
-    lower, upper = _bounds(problem, certificate) if status is not Status.INFEASIBLE else (None, None)
-    priced = status in (Status.OPTIMAL, Status.FEASIBLE)
+    status = status_of(program, certificate, Goal(gap, relative))
+    lower, upper = certificate.bounds(program, maximises=problem.maximises)
+    gamma = evidence.record.gamma if status is Status.OPTIMAL else None
     return Solution(
         status=status,
         sense="maximize" if problem.maximises else "minimize",
-        value=-certificate.value if problem.maximises else certificate.value,
+        value=(-certificate.value if problem.maximises else certificate.value) + 0.0,  # no -0.0
         lower=lower,
         upper=upper,
-        constraints=constraint_results(lines, certificate, evidence.record.gamma if priced else None),
+        constraints=constraint_results(lines, certificate, gamma),
         conflict=find_conflict(lines, program.units, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,
@@ -91,6 +91,7 @@ def solve(
         seconds=time.perf_counter() - started,
         evidence=evidence,
         lines=lines,
+        goal=Goal(gap, relative),
     )
 
 
@@ -127,7 +128,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _check_players(dual: object, planner: object) -> None:
+def _check_players(dual: object, planner: object, progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise ProblemError(f"progress must be a function; got {progress!r}")
     for player, kind in ((dual, AbstractDual), (planner, AbstractPlanner)):
         if player is not None and not isinstance(player, kind):
             raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")
@@ -148,26 +151,13 @@ def _settled(program: AffineProgram, duals: Duals[Any], state: Progress, gap: fl
     """Whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
     if duals.stalled:
         return True
+    # A little less than the request, for the certificate will subtract its rounding slack.
     if _in_conflict(duals):
         violation = float((program.violations(duals.g) / program.units).max())
         return violation - duals.conflict.value <= 0.99 * gap
-    # A little less than the request, for the certificate will subtract its rounding slack.
-    return _closed(state.lower, state.upper, 0.99 * gap, relative)
-
-
-def _closed(lower: float | None, upper: float | None, gap: float, relative: bool) -> bool:
-    if lower is None or upper is None:
-        return False
-    return upper - lower <= gap * (max(abs(lower), abs(upper)) if relative else 1.0)
-
-
-def _status(program: AffineProgram, certificate: Certificate, gap: float, relative: bool) -> Status:
-    if certificate.conflict is not None:
-        return Status.INFEASIBLE
-    if not certificate.feasible(program):
-        return Status.UNDECIDED
-    closed = _closed(certificate.lower, certificate.upper, gap, relative)
-    return Status.OPTIMAL if closed else Status.FEASIBLE
+    return (
+        state.lower is not None and state.upper is not None and Goal(0.99 * gap, relative).met(state.lower, state.upper)
+    )
 
 
 def _mixture(model: Known, plans: list[Plan], weights: Float[np.ndarray, "k"]) -> Mixture:
@@ -195,11 +185,3 @@ def _certified(
 def _in_conflict(duals: Duals[Any]) -> bool:
     """Whether the constraints with a multiplier are shown to clash by more than rounding."""
     return duals.conflict.value > TOLERANCE
-
-
-def _bounds(problem: Problem, certificate: Certificate) -> tuple[float, float]:
-    """Lower and upper in the user's sense."""
-    assert certificate.lower is not None
-    if problem.maximises:
-        return -certificate.upper, -certificate.lower
-    return certificate.lower, certificate.upper

@@ -67,6 +67,18 @@ class Certificate:
         """Whether every row is shown to hold within its tolerance."""
         return bool(np.all(self.violations_upper <= program.tolerances))
 
+    def bounds(self, program: AffineProgram, *, maximises: bool) -> tuple[float | None, float | None]:
+        """Lower and upper in the user's sense; None for what is not shown.
+
+        A policy that is not feasible bounds nothing. One that is, within tolerance, may undercut the optimum of the
+        exact limits by a rounding: then the weaker of the two numbers is the bound.
+        """
+        if self.lower is None:
+            return None, None
+        feasible = self.feasible(program)
+        lower, upper = (min(self.lower, self.upper), self.upper) if feasible else (self.lower, None)
+        return (None if upper is None else -upper, -lower) if maximises else (lower, upper)
+
 
 def certify(evidence: Evidence) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
@@ -94,9 +106,6 @@ def certify(evidence: Evidence) -> Certificate:
     if record.objective_weight == 0:
         return replace(shown, conflict=bound)
     _check_weak_duality(shown, record, bound)
-    if shown.feasible(program):
-        # A policy that holds within tolerance may undercut the optimum of the exact limits by a rounding.
-        bound = min(bound, shown.upper)
     return replace(shown, lower=bound)
 
 

@@ -1,14 +1,36 @@
-"""Constraints as users wrote and read them: from the solver's rows back to names, senses and units."""
+"""What a certificate means to the user: a status, and constraints in their own names, senses and units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._status import Status
 from bidual.certificate import Certificate, Record
+from bidual.convex import AffineProgram
 from bidual.problem import Line
+
+
+class Goal(NamedTuple):
+    """When a gap counts as closed."""
+
+    gap: float
+    relative: bool
+
+    def met(self, lower: float, upper: float) -> bool:
+        """Whether the bounds are close, from whichever side: crossing by more than the gap is no success."""
+        return abs(upper - lower) <= self.gap * (max(abs(lower), abs(upper)) if self.relative else 1.0)
+
+
+def status_of(program: AffineProgram, certificate: Certificate, goal: Goal) -> Status:
+    """What has been shown, in one word."""
+    if certificate.conflict is not None and certificate.conflict > 0:
+        return Status.INFEASIBLE
+    if certificate.lower is None or not certificate.feasible(program):
+        return Status.UNDECIDED
+    return Status.OPTIMAL if goal.met(certificate.lower, certificate.upper) else Status.FEASIBLE
 
 
 @final

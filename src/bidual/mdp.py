@@ -78,7 +78,7 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
-    def embedding(self, *, total: bool = False, **named: ArrayLike | Arrival) -> "Embedding":
+    def embedding(self, /, *, total: bool = False, **named: ArrayLike | Arrival) -> "Embedding":
         """The CVXPY variable of expected signals, ``x.name`` for each signal given by name.
 
         Args:

@@ -89,7 +89,11 @@ class Problem:
     def parameters(self) -> dict[str, cp.Parameter]:
         """The CVXPY parameters of the problem, by name."""
         found = [*self.objective.parameters(), *(p for c in self._constraints for p in c.parameters())]
-        return {parameter.name(): parameter for parameter in found}
+        named: dict[str, cp.Parameter] = {}
+        for parameter in found:
+            if named.setdefault(parameter.name(), parameter) is not parameter:
+                raise ProblemError(f"two parameters are called {parameter.name()!r}: give each its own name")
+        return named
 
     def program(self) -> AffineProgram:
         """The problem as rows over the embedding, with the parameters' values of this moment."""
@@ -150,6 +154,8 @@ def _named(constraints: Constraints) -> dict[str, cp.Constraint]:
             raise ProblemError(
                 f"constraint {name!r} must be written with <=, >= or ==; got {type(constraint).__name__}"
             )
+        if not name.isprintable():
+            raise ProblemError(f"constraint name {name!r} contains control characters: use printable text")
         if name in named:
             raise ProblemError(f"two constraints are called {name!r}: give each its own name")
         if any(constraint is other for other in named.values()):

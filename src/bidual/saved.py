@@ -11,7 +11,7 @@ from bidual import _archive
 from bidual._errors import ArchiveError, BidualError, CertificateError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import constraint_results
+from bidual.constraints import Goal, constraint_results, status_of
 from bidual.convex import AffineProgram
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
@@ -42,7 +42,9 @@ class Check:
         return "\n".join(lines)
 
 
-def save(path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line], claims: dict[str, Any]) -> None:
+def save(
+    path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line], goal: Goal, claims: dict[str, Any]
+) -> None:
     """Write evidence and claims to one file."""
     program, lists = evidence.program, evidence.mdp.successors
     _archive.write(
@@ -50,6 +52,7 @@ def save(path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line]
         _KIND,
         {
             "claims": claims,
+            "goal": [goal.gap, goal.relative],
             "lines": [[line.name, line.sense, line.sign, line.bounds.tolist()] for line in lines],
             "horizon": evidence.mdp.horizon,
             "offset": program.offset,
@@ -86,19 +89,32 @@ def check(path: str | os.PathLike[str]) -> Check:
     manifest, arrays = _archive.read(path, _KIND)
     try:
         evidence = _evidence(manifest, arrays)
-        lines = [
-            Line(n, sense, sign, np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in manifest["lines"]
-        ]
+        lines = _lines(manifest["lines"], evidence.program)
         claims = {key: manifest["claims"][key] for key in _CLAIMS}
-        status = Status(claims["status"])
-        if sum(line.bounds.size for line in lines) != evidence.program.limits.size:
-            raise ValueError("rows and constraints do not match")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, BidualError) as error:
+        gap, relative = manifest["goal"]
+        goal = Goal(float(gap), bool(relative))
+        if claims["sense"] not in ("minimize", "maximize"):
+            raise ValueError(f"sense {claims['sense']!r}")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, BidualError) as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     certificate = certify(evidence)
-    _compare(claims, _derive(status, claims["sense"], evidence, lines, certificate))
-    _check_status(status, evidence.program, certificate)
+    _compare(claims, _derive(claims["sense"], goal, evidence, lines, certificate))
     return Check(claims, certificate)
+
+
+def _lines(written: list[list[Any]], program: AffineProgram) -> list[Line]:
+    lines = [Line(n, sense, float(sign), np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in written]
+    start = 0
+    for line in lines:
+        rows = slice(start, start + line.bounds.size)
+        start = rows.stop
+        sound = isinstance(line.name, str) and line.bounds.ndim == 1 and line.bounds.size > 0
+        sound = sound and line.sense in ("<=", ">=", "==") and line.sign in (1.0, -1.0)
+        if not (sound and np.all(program.equality[rows] == (line.sense == "=="))):
+            raise ValueError(f"constraint {line.name!r} does not fit its rows")
+    if start != program.limits.size:
+        raise ValueError("constraints and rows do not match")
+    return lines
 
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
@@ -131,19 +147,21 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
 
 
 def _derive(
-    status: Status, sense: str, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
+    sense: str, goal: Goal, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
 ) -> dict[str, Any]:
-    """What the file may claim: the numbers of `Solution.to_dict`, derived again."""
-    sign = -1.0 if sense == "maximize" else 1.0
-    lower = upper = gap = None
-    if certificate.lower is not None:
-        lower, upper = (certificate.lower, certificate.upper) if sign > 0 else (-certificate.upper, -certificate.lower)
-        gap = upper - lower
-    priced = status in (Status.OPTIMAL, Status.FEASIBLE)
-    results = constraint_results(lines, certificate, evidence.record.gamma if priced else None)
-    constraints = [result.to_dict() for result in results]
-    value = sign * certificate.value
-    return {"value": value, "lower": lower, "upper": upper, "gap": gap, "constraints": constraints}
+    """What the file may claim: status and numbers of `Solution.to_dict`, derived again."""
+    maximises = sense == "maximize"
+    status = status_of(evidence.program, certificate, goal)
+    lower, upper = certificate.bounds(evidence.program, maximises=maximises)
+    results = constraint_results(lines, certificate, evidence.record.gamma if status is Status.OPTIMAL else None)
+    return {
+        "status": str(status),
+        "value": -certificate.value if maximises else certificate.value,
+        "lower": lower,
+        "upper": upper,
+        "gap": None if lower is None or upper is None else upper - lower,
+        "constraints": [result.to_dict() for result in results],
+    }
 
 
 def _compare(claimed: object, derived: object, where: str = "") -> None:
@@ -156,17 +174,9 @@ def _compare(claimed: object, derived: object, where: str = "") -> None:
             raise CertificateError(f"the file claims {where}= {claimed!r}, but there are {len(derived)}")
         for one, other in zip(claimed, derived, strict=True):
             _compare(one, other, where)
-    elif isinstance(derived, float) and isinstance(claimed, int | float):
+    elif isinstance(derived, float) and isinstance(claimed, float):
         # Written so that a NaN fails.
         if not abs(claimed - derived) <= 1e-10 * max(1.0, abs(derived)):
             raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
     elif claimed != derived:
         raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
-
-
-def _check_status(status: Status, program: AffineProgram, certificate: Certificate) -> None:
-    if status in (Status.OPTIMAL, Status.FEASIBLE) and not certificate.feasible(program):
-        worst = certificate.violations_upper.max()
-        raise CertificateError(f"the file claims a feasible policy, but it may violate a limit by {worst:.3g}")
-    if status is Status.INFEASIBLE and not (certificate.conflict or 0.0) > 0:
-        raise CertificateError("the file claims an infeasible problem, but its multipliers do not prove it")

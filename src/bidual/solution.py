@@ -11,7 +11,7 @@ from jaxtyping import Float
 from bidual._status import Status
 from bidual._version import __version__
 from bidual.certificate import Evidence
-from bidual.constraints import Conflict, ConstraintResult
+from bidual.constraints import Conflict, ConstraintResult, Goal
 from bidual.policies import MarkovPolicy, Mixture
 from bidual.problem import Line
 from bidual.saved import save
@@ -39,8 +39,10 @@ class Progress:
 class Solution:
     """What `solve` returns.
 
-    `lower` and `upper` enclose the optimum whenever the policy is feasible. Minimising, `lower` is the bound that
-    no policy can beat and `upper` what this policy is guaranteed to reach; maximising, the other way round.
+    `lower` and `upper` enclose the optimum. Minimising, `lower` is the bound that no policy can beat and `upper` what
+    this policy is guaranteed to reach; maximising, the other way round. What is not shown is None: the policy's side
+    while it is not shown to be feasible, both where the problem is infeasible. Limits count as kept within 1e-9
+    (relative to the larger of 1 and the limit).
     """
 
     status: Status
@@ -59,6 +61,7 @@ class Solution:
     seconds: float
     evidence: Evidence
     lines: tuple[Line, ...]
+    goal: Goal
     task: str | None = None
 
     @property
@@ -94,7 +97,7 @@ class Solution:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
-        save(path, self.evidence, self.lines, self.to_dict())
+        save(path, self.evidence, self.lines, self.goal, self.to_dict())
 
     def __str__(self) -> str:
         lines = [f"{self.status}: {self.status.message}"]
@@ -113,8 +116,7 @@ class Solution:
     def _facts(self) -> list[tuple[str, str]]:
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
         facts += [("objective", self._objective_words())]
-        if self.lower is not None and self.upper is not None:
-            facts += [("certificate", self._certificate_words(self.lower, self.upper))]
+        facts += [("certificate", words) for words in self._certificate_words()]
         facts += [("constraint", _constraint_words(constraint)) for constraint in self.constraints]
         facts += [("policy", self._policy_words())]
         facts += [("effort", f"{self.plans} plan{'s' if self.plans > 1 else ''}, {self.seconds:.2f} s")]
@@ -131,16 +133,23 @@ class Solution:
             Status.INFEASIBLE: "at the policy with the least violation found",
             Status.UNDECIDED: "at the best policy found, which is not shown to be feasible",
         }.get(self.status, "reached by the policy")
-        return f"{self.sense}: {self.value:.6f} {whose}"
+        return f"{self.sense}: {_number(self.value)} {whose}"
 
-    def _certificate_words(self, lower: float, upper: float) -> str:
-        bound = f"above {upper:.6f}" if self.sense == "maximize" else f"below {lower:.6f}"
-        distance = "" if self.status is Status.UNDECIDED else f": at most {upper - lower:.2g} from optimal"
-        return f"no feasible policy can be {bound}{distance}"
+    def _certificate_words(self) -> list[str]:
+        side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
+        if bound is None:
+            return []
+        distance = "" if self.gap is None else f": at most {self.gap:.2g} from optimal"
+        return [f"no feasible policy can be {side} {_number(bound)}{distance}"]
 
 
 def _constraint_words(c: ConstraintResult) -> str:
     entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
     verdict = "violated by" if c.violation > 1e-9 * max(1.0, abs(c.limit)) else "holds; violation at most"
-    words = f"{c.name}: {c.value:.6f} {c.sense} {c.limit:g}{entries}, {verdict} {c.violation_upper:.2g}"
+    words = f"{c.name}: {_number(c.value)} {c.sense} {_number(c.limit)}{entries}, {verdict} {c.violation_upper:.2g}"
     return words if c.price is None else f"{words}; price {c.price:.5g} per unit of limit"
+
+
+def _number(value: float) -> str:
+    """Nine digits: what a gap of 1e-6 and a tolerance of 1e-9 can tell apart."""
+    return f"{value + 0.0:.9g}"

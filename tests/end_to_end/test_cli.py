@@ -5,6 +5,7 @@ import json
 import pytest
 
 import bidual as bd
+from bidual._archive import digest
 
 
 def _json(process):
@@ -196,7 +197,7 @@ def test_a_problem_file_may_import_its_neighbours(bidual, tmp_path):
         (["solve"], "the following arguments are required"),
         (["frobnicate"], "invalid choice"),
         ([], "the following arguments are required"),
-        (["new", "my_problem.txt"], "must end in .py"),
+        (["new", "my_problem.txt"], "the file name must end in .py"),
         (["new", "no/such/folder.py"], "does not exist: create it first"),
     ],
 )
@@ -220,6 +221,8 @@ def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual, tmp_path)
     with zipfile.ZipFile(path) as archive:
         manifest, arrays = json.loads(archive.read("manifest.json")), archive.read("arrays.safetensors")
     manifest["claims"]["upper"] -= 0.1
+    manifest.pop("sha256")
+    manifest["sha256"] = digest(manifest, arrays)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)

@@ -6,6 +6,7 @@ import pytest
 
 import bidual as bd
 from tests.helpers import occupancy_optimum, random_instance
+from tests.laws.test_solve import _embedding
 
 
 def test_a_row_that_is_always_tight_does_no_harm():
@@ -73,6 +74,54 @@ def test_nearly_parallel_equalities_of_large_size_end_soundly(seed):
     if solution.status in ("optimal", "feasible"):
         assert status == "optimal"
         assert solution.upper >= optimum - 1e-4
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.1, 0.01, 1e-3])
+def test_phase_1_gets_past_rows_that_are_tight_so_far(weight):
+    mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)
+    x = mdp.embedding(r=np.array([[1.0, 0]]), one=np.array([1.0]))
+    limits = {"c": cp.sum(x.r) <= 0.5, "mass": weight * cp.sum(x.one) <= weight}
+    solution = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r)), limits), mdp)
+    assert solution.status == "optimal"
+    assert abs(solution.value - 0.5) <= 1e-6
+
+
+@pytest.mark.parametrize("margin", [1e-12, 1e-10, 4e-10, 1e-9, 1e-6])
+def test_limits_within_the_tolerance_of_what_is_reached(margin):
+    """The least value of k is 0, so any limit below 0.1 is feasible, however little below."""
+    mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)
+    x = mdp.embedding(k=np.array([[0.1, 0]]))
+    solution = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.k)), {"k": cp.sum(x.k) <= 0.1 - margin}), mdp)
+    assert solution.status == "optimal"
+    assert abs(solution.value - (0.1 - margin)) <= 1e-11
+
+
+@pytest.mark.parametrize(("deficit", "status"), [(1e-10, "optimal"), (1e-8, "infeasible")])
+def test_limits_just_out_of_reach(deficit, status):
+    """Within half the tolerance the policy counts as keeping the limit; beyond, the problem is infeasible."""
+    mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)
+    x = mdp.embedding(k=np.array([[0.2, 0.1]]), r=np.array([[1.0, 0.0]]))
+    solution = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.k)), {"k": cp.sum(x.k) <= 0.1 - deficit}), mdp)
+    assert solution.status == status
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_many_rows_per_step_with_equalities(seed):
+    """Degenerate masters that once cycled: up to 60 per-step rows, a third of them equalities that a policy attains."""
+    rng = np.random.default_rng(seed)
+    shape = (6, 3, 3, 12)
+    instance = random_instance(seed, shape)
+    names = {f"s{i}": rng.random((6, 3)) for i in range(4)}
+    x = instance.mdp.embedding(**names)
+    table = rng.dirichlet(np.ones(3), (12, 6))
+    psi = x.features.stage(instance.mdp.successors)[0]
+    reached = _embedding(instance.mdp, table, psi)
+    limits = [x.s1 <= reached[:, 1] + 0.02, x.s2[:6] == reached[:6, 2], x.s3 >= reached[:, 3] - 0.01]
+    problem = bd.Problem(cp.Maximize(cp.sum(x.s0)), limits)
+    solution = bd.solve(problem, instance.mdp, max_plans=1500)
+    _, optimum = occupancy_optimum(problem, instance.mdp)
+    assert solution.status == "optimal", solution
+    assert solution.lower - 2e-6 <= -optimum <= solution.upper + 2e-6
 
 
 def test_overflowing_signals_are_refused():

@@ -112,9 +112,8 @@ def test_a_lying_planner_cannot_make_a_false_bound():
     task = bd.tasks.find("riverswim").build()
     solution = bd.solve(task.problem, task.mdp, planner=_Careless(), max_plans=30)
     _, optimum = occupancy_optimum(task.problem, task.mdp)
-    assert solution.upper >= -optimum - 1e-6
-    if solution.status in ("optimal", "feasible"):
-        assert solution.lower <= -optimum + 1e-6
+    assert solution.upper is None or solution.upper >= -optimum - 1e-6
+    assert solution.lower is None or solution.lower <= -optimum + 1e-6
     assert solution.status != "optimal"
 
 

@@ -101,6 +101,13 @@ def test_zero_is_a_limit(x):
         (lambda x: bd.Problem(cp.Minimize(0), {"n": np.nan * cp.sum(x) <= 1}), "constraint 'n' contains NaN"),
         (lambda x: bd.Problem(cp.Minimize(0), {"n": cp.sum(x) + np.inf <= 1}), "constraint 'n' contains NaN"),
         (lambda x: bd.Problem(cp.Minimize(cp.sum(x)), {"n": x[:0] <= 1}), "constraint 'n' has no entries"),
+        (lambda x: bd.Problem(cp.Minimize(cp.sum(x)), {"a\n": cp.sum(x) <= 1}), "control characters"),
+        (
+            lambda x: bd.Problem(
+                cp.Minimize(cp.sum(x)), [x[0] <= cp.Parameter(name="b"), x[1] <= cp.Parameter(name="b")]
+            ),
+            "two parameters are called 'b'",
+        ),
         (
             lambda x: bd.Problem(cp.Minimize(cp.sum(x)), [x[0] <= 1, (x[1] <= 1).set_label("c0")]),
             "two constraints are called 'c0'",

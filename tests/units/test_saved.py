@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual._archive import digest
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +24,12 @@ def path(solution, tmp_path):
 
 
 def _rewrite(path, change):
-    """Change the manifest and leave the arrays alone."""
+    """Change the manifest as a forger would: with a checksum that fits again."""
     with zipfile.ZipFile(path) as archive:
         manifest, arrays = json.loads(archive.read("manifest.json")), archive.read("arrays.safetensors")
+    manifest.pop("sha256", None)
     change(manifest)
+    manifest.setdefault("sha256", digest(manifest, arrays))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
@@ -62,6 +65,7 @@ def test_an_infeasible_solution_can_be_checked_too(tmp_path):
         ("gap", float("nan"), "claims gap"),
         ("value", float("nan"), "claims value"),
         ("value", "6.7", "claims value"),
+        ("value", 10**400, "claims value"),
         ("lower", None, "claims lower"),
         ("constraints", [], "claims constraints"),
     ],
@@ -88,13 +92,37 @@ def test_an_infeasible_problem_may_claim_no_bounds(tmp_path, key):
         bd.check(tmp_path / "x.bidual")
 
 
-def test_a_false_status_fails_the_check(path):
-    def pretend(manifest):
-        manifest["claims"].update(status="infeasible")
-        manifest["claims"]["constraints"][0].update(price=None)
+@pytest.mark.parametrize("status", ["infeasible", "undecided", "feasible"])
+def test_a_false_status_fails_the_check(path, status):
+    _rewrite(path, lambda manifest: manifest["claims"].update(status=status))
+    with pytest.raises(bd.CertificateError, match="claims status"):
+        bd.check(path)
 
-    _rewrite(path, pretend)
-    with pytest.raises(bd.CertificateError, match="do not prove it"):
+
+def test_a_loose_solution_cannot_pass_for_optimal(tmp_path):
+    task = bd.tasks.find("rover").build()
+    bd.solve(task.problem, task.mdp, max_plans=4).save(tmp_path / "x.bidual")
+    _rewrite(tmp_path / "x.bidual", lambda manifest: manifest["claims"].update(status="optimal"))
+    with pytest.raises(bd.CertificateError, match="claims status"):
+        bd.check(tmp_path / "x.bidual")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["fast", "=<", 1.0, [5.0]],
+        ["fast", "==", 1.0, [5.0]],
+        ["fast", "<=", 100.0, [5.0]],
+        ["fast", "<=", None, [5.0]],
+        ["fast", "<=", 1.0, [[5.0]]],
+        ["fast", "<=", 1.0, []],
+        [7, "<=", 1.0, [5.0]],
+        ["fast", "<=", 1.0, [5.0, 6.0]],
+    ],
+)
+def test_constraints_that_do_not_fit_the_rows_are_refused(path, line):
+    _rewrite(path, lambda manifest: manifest.update(lines=[line]))
+    with pytest.raises(bd.ArchiveError, match="not a complete solution"):
         bd.check(path)
 
 
@@ -118,7 +146,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(bd.ArchiveError, match="does not exist"):
+    with pytest.raises(bd.ArchiveError, match="is not a file"):
         bd.load(tmp_path / "nothing.bidual")
 
 
@@ -128,7 +156,8 @@ def test_a_missing_file_is_named(tmp_path):
         (lambda m: m.update(format=99), "upgrade bidual"),
         (lambda m: m.update(format=0), "save it again"),
         (lambda m: m.update(kind="run"), "holds a run"),
-        (lambda m: m.pop("sha256"), "not a readable"),
+        (lambda m: m.update(sha256="0"), "checksum"),
+        (lambda m: m.update(format=1.9), "not a readable"),
         (lambda m: m.update(format=None), "not a readable"),
     ],
 )
@@ -145,8 +174,16 @@ def test_an_incomplete_solution_is_refused(path):
             bd.check(path)
 
 
-def test_an_unknown_status_is_refused(path):
-    _rewrite(path, lambda m: m["claims"].update(status="bogus"))
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["claims"].update(sense="banana"),
+        lambda m: m.update(horizon=float("inf")),
+        lambda m: m.update(goal=None),
+    ],
+)
+def test_nonsense_is_refused(path, change):
+    _rewrite(path, change)
     with pytest.raises(bd.ArchiveError, match="not a complete solution"):
         bd.check(path)
 

@@ -52,7 +52,7 @@ def test_words_for_an_optimal_solution():
     text = str(solution)
     assert text.startswith("optimal: the policy keeps every constraint")
     assert "no feasible policy can be above 1.53628" in text
-    assert "pits: 0.300000 <= 0.3, holds" in text
+    assert "pits: 0.3 <= 0.3, holds" in text
     assert "price 0.19" in text
 
 
@@ -82,6 +82,10 @@ def test_budgets_end_undecided_or_feasible_with_the_best_policy():
     assert first.plans == 1
     assert "not shown to be feasible" in str(first)
     assert first.constraints[0].price is None
+    # The policy is not feasible, so it bounds nothing; the dual side stands.
+    assert first.lower is None
+    assert first.gap is None
+    assert first.upper >= 1.536288
     _, later = _solve("rover", max_plans=4)
     assert later.status == "feasible"
     assert later.gap > 1e-6

@@ -56,7 +56,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Write the template, never over an existing file."""
     if args.file.suffix != ".py":
-        raise TaskError(f"{args.file} must end in .py, so that 'bidual solve {args.file}' takes it for a file")
+        raise TaskError(f"the file name must end in .py, like my_problem.py; got {args.file}")
     if not args.file.parent.is_dir():
         raise TaskError(f"the folder {args.file.parent} does not exist: create it first")
     try:

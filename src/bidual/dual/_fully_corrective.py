@@ -17,6 +17,7 @@ from bidual._errors import ProblemError
 from bidual.convex import AffineProgram
 from bidual.dual._base import AbstractDual, Bound, Duals
 from bidual.dual._master import Answer, Warm, solve_master
+from bidual.dual._simplex import highs, simplex
 
 
 class Plans(NamedTuple):
@@ -73,20 +74,18 @@ class FullyCorrective(AbstractDual[Plans]):
         optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_value)
         conflict = max(duals.conflict, bound, key=_value) if in_phase_1 else duals.conflict
         f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
-        answer = _robust_master(program, f, g, memory.warm)
+        # Phase 1 goes on to the last digit, so that the policy does not profit from a violation within tolerance.
+        answer = _robust_master(program, f, g, memory.warm, accept=program.resolution)
+        learned = answer is not None and _learned(memory, answer, f_new, g_new)
+        if answer is not None and answer.objective_weight == 0 and not learned:
+            # As feasible as it gets: half the tolerance leaves the certificate room for its slack.
+            answer = _robust_master(program, f, g, memory.warm, accept=0.5 * program.tolerances)
+            learned = answer is not None and answer.objective_weight > 0
         if answer is None:
             # Keep what is known: the bounds stand, the mixture does not use the new plan.
-            return replace(
-                duals,
-                weights=np.append(duals.weights, 0.0),
-                optimum=optimum,
-                conflict=conflict,
-                stalled=True,
-                memory=memory._replace(f=f, g=g),
-            )
-        # A plan seen before teaches nothing, whatever a degenerate basis may do.
-        seen = np.any((memory.f == f_new) & np.all(memory.g == g_new, axis=1))
-        learned = memory.warm is None or (not seen and set(answer.warm.basis) != set(memory.warm.basis))
+            weights = np.append(duals.weights, 0.0) if duals.weights.size else np.ones(1)
+            duals = replace(duals, weights=weights, f=float(weights @ f), g=weights @ g)
+            return replace(duals, optimum=optimum, conflict=conflict, stalled=True, memory=memory._replace(f=f, g=g))
         smoothing = self._adapt(memory, g_new, optimum)
         misses = 0 if learned else memory.misses + 1
         share = self._share(answer, smoothing, misses)
@@ -117,13 +116,25 @@ class FullyCorrective(AbstractDual[Plans]):
         return max(0.0, 1 - (misses + 1) * (1 - smoothing))
 
 
+def _learned(memory: Plans, answer: Answer, f_new: float, g_new: Float[np.ndarray, "m"]) -> bool:
+    """Whether the last plan changed the master. One seen before cannot, whatever a degenerate basis does."""
+    if np.any((memory.f == f_new) & np.all(memory.g == g_new, axis=1)):
+        return False
+    return memory.warm is None or answer.warm is None or set(answer.warm.basis) != set(memory.warm.basis)
+
+
 def _robust_master(
-    program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], warm: Warm | None
+    program: AffineProgram,
+    f: Float[np.ndarray, "k"],
+    g: Float[np.ndarray, "k m"],
+    warm: Warm | None,
+    *,
+    accept: Float[np.ndarray, "m"],
 ) -> Answer | None:
-    """Solve the master; from scratch if the warm start has degenerated; None if even that fails."""
-    for start in (warm, None) if warm is not None else (None,):
+    """Solve the master: from where it stood, else from scratch, else by a general solver; None if all fail."""
+    for start, lp in ((warm, simplex), (None, simplex), (None, highs)):
         try:
-            return solve_master(program, f, g, start)
+            return solve_master(program, f, g, start, accept=accept, lp=lp)
         except np.linalg.LinAlgError:
             continue
     return None

@@ -7,13 +7,14 @@ With plans k and their images f_k = f(Psi_k), g_k = g(Psi_k):
 While no mixture is feasible, phase 1 minimises the largest violation t instead, measured in each row's units.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bidual.convex import AffineProgram
-from bidual.dual._simplex import exchange_out, simplex
+from bidual.dual._simplex import Vertex, exchange_out, simplex
 
 
 class Warm(NamedTuple):
@@ -29,35 +30,50 @@ class Answer(NamedTuple):
     weights: Float[np.ndarray, "k"]
     gamma: Float[np.ndarray, "m"]
     objective_weight: float  # 0: phase 1, gamma sums to 1 in units; 1: phase 2
-    warm: Warm
+    warm: Warm | None
 
 
 def solve_master(
-    program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], warm: Warm | None
+    program: AffineProgram,
+    f: Float[np.ndarray, "k"],
+    g: Float[np.ndarray, "k m"],
+    warm: Warm | None,
+    *,
+    accept: Float[np.ndarray, "m"],
+    lp: Callable[..., Vertex] = simplex,
 ) -> Answer:
-    """Mix the plans as well as possible: phase 1 while no mixture is feasible, then phase 2.
+    """Mix the plans as well as possible: phase 1 while every mixture violates more than `accept`, then phase 2.
 
     Raises `LinAlgError` where the rows are so nearly dependent that arithmetic loses them.
+
+    Args:
+        program: the rows.
+        f: objective of every plan.
+        g: constraints of every plan.
+        warm: where the last master ended.
+        accept: violations that end phase 1.
+        lp: `simplex`, or `highs` for the rare master that defeats it; only the former can be continued.
     """
     # A row that is tight for every plan holds nothing but rounding errors: they must not be scaled up to a constraint.
     g = np.where(np.abs(g) <= program.resolution, 0.0, g)
     table = _tableau(program, g)
     basis, relaxation = warm or Warm(_first_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
     if table.t in basis:
-        basis, values, prices = simplex(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
+        basis, values, prices = lp(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
         weights = table.weights(basis, values)
         mixed = weights @ g
-        if np.any(program.violations(mixed) > program.tolerances):
+        if np.any(program.violations(mixed) > accept):
             gamma = _normalised(table.gamma(prices, 1.0, program.limits.size), program.units)
-            return Answer(weights, gamma, 0.0, Warm(basis, relaxation))
-        basis = exchange_out(table.A, basis, table.t) if table.t in basis else basis
+            return Answer(weights, gamma, 0.0, Warm(basis, relaxation) if lp is simplex else None)
+        if lp is simplex and table.t in basis:
+            basis = exchange_out(table.A, basis, table.t)
         relaxation = np.maximum(mixed[table.owner] * table.sign, 0.0)
     table.A[:, table.t] = 0.0  # t may not come back
     scale = float(np.ptp(f)) or 1.0
     cost = np.append(np.zeros(table.t + 1), (f - f.mean()) / scale)
-    basis, values, prices = simplex(table.A, table.right_side(relaxation), cost, basis)
+    basis, values, prices = lp(table.A, table.right_side(relaxation), cost, basis)
     gamma = table.gamma(prices, scale, program.limits.size)
-    return Answer(table.weights(basis, values), gamma, 1.0, Warm(basis, relaxation))
+    return Answer(table.weights(basis, values), gamma, 1.0, Warm(basis, relaxation) if lp is simplex else None)
 
 
 def _normalised(gamma: Float[np.ndarray, "m"], units: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
@@ -94,7 +110,7 @@ class _Tableau(NamedTuple):
         cost[self.t] = 1.0
         return cost
 
-    def weights(self, basis: Int[np.ndarray, "rows"], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "k"]:
+    def weights(self, basis: Int[np.ndarray, "n"], values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"]:
         weights = np.zeros(len(self.signed))
         plans = basis > self.t
         weights[basis[plans] - self.t - 1] = values[plans]
@@ -115,9 +131,9 @@ def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
     sign = np.ones(owner.size)
     sign[program.limits.size :] = -1.0
     signed = g[:, owner] * sign
-    # At least a million roundings: a row with less in it must not be blown up to full size.
-    scale = np.maximum(np.abs(signed).max(axis=0), 1e6 * program.resolution[owner])
-    scale[scale == 0] = 1.0
+    # A row with next to nothing in it must not be blown up to full size.
+    size = np.abs(signed).max(axis=0)
+    scale = np.where(size >= 100 * program.tolerances[owner], size, program.units[owner])
     return _Tableau(_matrix(signed, scale, program.units[owner]), signed, scale, owner, sign)
 
 

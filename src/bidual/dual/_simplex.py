@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.optimize import linprog
 
 _REDUCED_COST = 1e-11  # costs and rows are scaled to about 1, so this is some thousand roundings
 _PIVOT = 1e-9
@@ -20,8 +21,8 @@ _DEGENERATE = 50
 class Vertex(NamedTuple):
     """A basic solution of min c.z s.t. A z = b, z >= 0, with the dual prices y of its rows."""
 
-    basis: Int[np.ndarray, "r"]
-    values: Float[np.ndarray, "r"]
+    basis: Int[np.ndarray, "n"]
+    values: Float[np.ndarray, "n"]
     prices: Float[np.ndarray, "r"]
 
 
@@ -33,13 +34,13 @@ def simplex(
 ) -> Vertex:
     """Minimise c.z over A z = b, z >= 0 from a feasible basis; `LinAlgError` where the basis degenerates.
 
-    The most negative reduced cost enters; after a run of degenerate pivots the lowest index does (Bland), which
-    cannot cycle.
+    The most negative reduced cost enters; after a run of degenerate pivots the lowest index does (Bland),
+    against cycling.
     """
     basis = basis.copy()
     inverse = np.linalg.inv(A[:, basis])
     degenerate = pivot = 0
-    for pivot in range(1, 100 * (len(b) + len(c)) + 1):
+    for pivot in range(1, 100 + 10 * (len(b) + len(c))):
         if pivot % _REFACTOR == 0:
             inverse = np.linalg.inv(A[:, basis])
         prices = c[basis] @ inverse
@@ -50,12 +51,14 @@ def simplex(
             break
         direction = inverse @ A[:, entering]
         values = inverse @ b
-        leaving, step = _leaving(values, direction, basis)
+        leaving, step = _leaving(values, direction, basis, bland=degenerate > _DEGENERATE)
         if leaving < 0:
             raise np.linalg.LinAlgError("no variable leaves, though the weights are bounded: arithmetic has failed")
         degenerate = degenerate + 1 if step <= 1e-14 else 0
         _exchange(inverse, direction, leaving)
         basis[leaving] = entering
+    else:
+        raise np.linalg.LinAlgError("the pivots are used up")
     if pivot > 1:
         inverse = np.linalg.inv(A[:, basis])
     values = inverse @ b
@@ -66,10 +69,26 @@ def simplex(
     return Vertex(basis, np.maximum(values, 0.0), c[basis] @ inverse)
 
 
+def highs(
+    A: Float[np.ndarray, "r n"],
+    b: Float[np.ndarray, "r"],
+    c: Float[np.ndarray, "n"],
+    basis: Int[np.ndarray, "any"],
+) -> Vertex:
+    """The same answer from a general solver: slower by far, for what defeats `simplex`."""
+    del basis
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    answer = linprog(c, A_eq=A, b_eq=b, method="highs-ds", options=options)
+    if answer.status != 0:
+        raise np.linalg.LinAlgError(answer.message)
+    return Vertex(np.arange(len(c)), np.maximum(answer.x, 0.0), answer.eqlin.marginals)
+
+
 def exchange_out(A: Float[np.ndarray, "r n"], basis: Int[np.ndarray, "r"], variable: int) -> Int[np.ndarray, "r"]:
     """A basis without `variable`, which must be basic at value 0: any other column may take its place."""
     row = int(np.flatnonzero(basis == variable)[0])
-    coefficients = np.abs(np.linalg.inv(A[:, basis])[row] @ A)
+    combination = np.linalg.inv(A[:, basis])[row]
+    coefficients = np.abs(combination / np.abs(combination).max() @ A)
     coefficients[basis] = 0.0
     if not coefficients.max() > _PIVOT:
         raise np.linalg.LinAlgError("no variable can take the place of one that must leave")
@@ -87,17 +106,22 @@ def _entering(reduced: Float[np.ndarray, "n"], *, bland: bool) -> int:
 
 
 def _leaving(
-    values: Float[np.ndarray, "r"], direction: Float[np.ndarray, "r"], basis: Int[np.ndarray, "r"]
+    values: Float[np.ndarray, "r"], direction: Float[np.ndarray, "r"], basis: Int[np.ndarray, "r"], *, bland: bool
 ) -> tuple[int, float]:
-    """The basic variable that reaches zero first; among near ties the largest pivot, then the lowest index."""
+    """The basic variable that reaches zero first; among near ties the largest pivot or, for Bland, the lowest index.
+
+    Bland's rule proper would take any pivot; one that is tiny beside the others would ruin the basis instead.
+    """
     rows = np.flatnonzero(direction > _PIVOT)
     if rows.size == 0:
         return -1, 0.0
     ratios = np.maximum(values[rows], 0.0) / direction[rows]
     step = float(ratios.min())
     tied = rows[ratios <= step + 1e-13]
-    order = np.lexsort((basis[tied], -direction[tied]))
-    return int(tied[order[0]]), step
+    if bland:
+        tied = tied[direction[tied] >= 1e-4 * direction[tied].max()]
+        return int(tied[np.argmin(basis[tied])]), step
+    return int(tied[np.argmax(direction[tied])]), step
 
 
 def _exchange(inverse: Float[np.ndarray, "r r"], direction: Float[np.ndarray, "r"], row: int) -> None:
