@@ -98,7 +98,7 @@ def test_limits_within_the_tolerance_of_what_is_reached(margin):
 
 @pytest.mark.parametrize(("deficit", "status"), [(1e-10, "optimal"), (1e-8, "infeasible")])
 def test_limits_just_out_of_reach(deficit, status):
-    """Within half the tolerance the policy counts as keeping the limit; beyond, the problem is infeasible."""
+    """Well within the tolerance the policy counts as keeping the limit; beyond, the problem is infeasible."""
     mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)
     x = mdp.embedding(k=np.array([[0.2, 0.1]]), r=np.array([[1.0, 0.0]]))
     solution = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.k)), {"k": cp.sum(x.k) <= 0.1 - deficit}), mdp)

@@ -42,7 +42,6 @@ MODULES = {
         "DeterministicPolicy",
         "MarkovPolicy",
         "Mixture",
-        "advance",
         "collapse",
         "visits",
     ],

@@ -78,8 +78,8 @@ class FullyCorrective(AbstractDual[Plans]):
         answer = _robust_master(program, f, g, memory.warm, accept=program.resolution)
         learned = answer is not None and _learned(memory, answer, f_new, g_new)
         if answer is not None and answer.objective_weight == 0 and not learned:
-            # As feasible as it gets: half the tolerance leaves the certificate room for its slack.
-            answer = _robust_master(program, f, g, memory.warm, accept=0.5 * program.tolerances)
+            # As feasible as it gets: the rest of the tolerance leaves the certificate room for its slack, a quarter.
+            answer = _robust_master(program, f, g, memory.warm, accept=0.7 * program.tolerances)
             learned = answer is not None and answer.objective_weight > 0
         if answer is None:
             # Keep what is known: the bounds stand, the mixture does not use the new plan.

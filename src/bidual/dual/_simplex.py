@@ -15,6 +15,7 @@ _REDUCED_COST = 1e-11  # costs and rows are scaled to about 1, so this is some t
 _PIVOT = 1e-9
 _RESIDUAL = 1e-9
 _REFACTOR = 40
+_FRESH = 4  # so few updates leave the inverse as good as new; the residual is checked in any case
 _DEGENERATE = 50
 
 
@@ -59,7 +60,7 @@ def simplex(
         basis[leaving] = entering
     else:
         raise np.linalg.LinAlgError("the pivots are used up")
-    if pivot > 1:
+    if pivot > _FRESH:
         inverse = np.linalg.inv(A[:, basis])
     values = inverse @ b
     size = 1.0 + np.abs(A[:, basis]) @ np.abs(values)

@@ -7,7 +7,7 @@ policy can reach. That order makes the innermost axis long and contiguous, which
 from dataclasses import dataclass
 from typing import final
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -32,7 +32,7 @@ class Known(AbstractModel):
     @float64
     def restrict(self, psi: Float[np.ndarray, "steps d S A"]) -> Float[Array, "steps d A R"]:
         """Features over the reachable states."""
-        return jnp.asarray(np.ascontiguousarray(psi[:, :, self.kept].swapaxes(2, 3)))
+        return jax.device_put(np.ascontiguousarray(psi[:, :, self.kept].swapaxes(2, 3)))
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
         """The planned actions, and the first allowed one where no policy arrives."""
@@ -54,14 +54,9 @@ def known(mdp: TabularMDP) -> Known:
         number = np.zeros(mdp.num_states, dtype=np.int32)
         number[kept] = np.arange(kept.size, dtype=np.int32)
         states, probabilities, allowed = number[states[:, kept]], probabilities[:, kept], allowed[kept]
-    return Known(
-        states=jnp.asarray(_planner_order(states)),
-        probabilities=jnp.asarray(_planner_order(probabilities)),
-        allowed=None if allowed.all() else jnp.asarray(np.ascontiguousarray(allowed.T)),
-        initial=jnp.asarray(mdp.initial[kept]),
-        kept=kept,
-        fallback=np.argmax(lists.allowed, axis=1),
-    )
+    mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
+    arrays = (_planner_order(states), _planner_order(probabilities), mask, mdp.initial[kept])
+    return Known(*jax.device_put(arrays), kept=kept, fallback=np.argmax(lists.allowed, axis=1))
 
 
 def _planner_order(lists: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from bidual.policies._base import AbstractPolicy as AbstractPolicy
 from bidual.policies._base import Actor as Actor
-from bidual.policies._collapse import advance as advance
 from bidual.policies._collapse import collapse as collapse
 from bidual.policies._collapse import visits as visits
 from bidual.policies._markov import DeterministicPolicy as DeterministicPolicy

@@ -5,7 +5,8 @@ table instead of a lottery over plans.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+import scipy.sparse as sp
+from jaxtyping import Float
 
 from bidual._types import at_step
 from bidual.mdp import TabularMDP
@@ -13,22 +14,27 @@ from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.policies._mixture import Mixture
 
 
-def advance(
-    mdp: TabularMDP, laws: Float[np.ndarray, "k S"], actions: Int[np.ndarray, "k S"], h: int
-) -> Float[np.ndarray, "k S"]:
-    """The laws of the next state, from k laws of the state at step h with one action per state each."""
-    k, S = laws.shape
-    everyone = np.arange(S)
-    flow = laws[:, :, None] * at_step(mdp.successors.probabilities, h)[everyone, actions]
-    targets = at_step(mdp.successors.states, h)[everyone, actions] + (np.arange(k) * S)[:, None, None]
-    return np.bincount(targets.ravel(), weights=flow.ravel(), minlength=k * S).reshape(k, S)
+def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
+    """For every step, or for all of them, the (S, S A) matrix from occupancies to the law of the next state."""
+    lists = mdp.successors
+    S, A, K = lists.states.shape[1:]
+    columns = np.arange(S * A + 1) * K
+    return [
+        sp.csc_array(
+            (at_step(lists.probabilities, h).ravel(), at_step(lists.states, h).ravel(), columns), shape=(S, S * A)
+        )
+        for h in range(max(lists.states.shape[0], lists.probabilities.shape[0]))
+    ]
 
 
 def visits(mdp: TabularMDP, policy: DeterministicPolicy) -> Float[np.ndarray, "H S"]:
     """The distribution over states at every step."""
+    matrices, everyone = transition_matrices(mdp), np.arange(mdp.num_states)
     laws = [mdp.initial]
     for h in range(mdp.horizon - 1):
-        laws.append(advance(mdp, laws[-1][None], policy.actions[None, h], h)[0])
+        occupancy = np.zeros(mdp.actions.shape)
+        occupancy[everyone, policy.actions[h]] = laws[-1]
+        laws.append(matrices[h % len(matrices)] @ occupancy.ravel())
     return np.stack(laws)
 
 
@@ -38,18 +44,19 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     Where the mixture never arrives any law would do; the heaviest member's action is taken, which is the best
     reply to the cost it was planned for.
     """
-    actions = np.stack([member.actions for member in mixture.members])
-    heaviest = actions[int(np.argmax(mixture.weights))]
-    everyone = np.arange(mdp.num_states)
+    matrices, everyone = transition_matrices(mdp), np.arange(mdp.num_states)
+    heaviest = mixture.members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-    laws = np.repeat(mdp.initial[None], len(actions), axis=0)
+    shares = [weight * mdp.initial for weight in mixture.weights]  # each member's part of the law of the state
     for h, row in enumerate(table):
-        for share, chosen in zip(mixture.weights[:, None] * laws, actions[:, h], strict=True):
-            row[everyone, chosen] += share
+        for i, member in enumerate(mixture.members):
+            occupancy = np.zeros(mdp.actions.shape)
+            occupancy[everyone, member.actions[h]] = shares[i]
+            row += occupancy
+            shares[i] = matrices[h % len(matrices)] @ occupancy.ravel()
         arrived = row.sum(axis=1)
         if not arrived.all():
             empty = np.flatnonzero(arrived == 0)
-            row[empty, heaviest[h, empty]] = arrived[empty] = 1.0
+            row[empty, heaviest.actions[h, empty]] = arrived[empty] = 1.0
         row /= arrived[:, None]
-        laws = advance(mdp, laws, actions[:, h], h)
     return MarkovPolicy(table)
