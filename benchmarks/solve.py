@@ -1,6 +1,7 @@
 """Speed and memory of `bidual.solve` against HiGHS on the occupancy linear program.
 
-    make bench-solve
+    make bench-solve                        everything, about a quarter of an hour
+    python -m benchmarks.solve large        only some of: against_highs, large, startup
 
 Maximise a random reward subject to a budget on a random cost, 70 % of what the best policy without a budget would
 spend, to a certified gap of 1e-6. Everything runs on one core
@@ -39,24 +40,29 @@ REPEATS, LIMIT, SHARE = 3, 120.0, 0.7
 RESULTS = Path(__file__).parent / "results" / "solve.json"
 
 
-def main() -> None:
-    rows = [
+SECTIONS: dict[str, Callable[[], Any]] = {
+    "against_highs": lambda: [
         compare(model, start, states)
         for states in (100, 1000)
         for model in MODELS
         for start in ("uniform", "one state")
-    ]
-    large = [in_own_process("large", model) for model in MODELS]
-    startup = measure_startup()
-    report = {
+    ],
+    "large": lambda: [in_own_process(model) for model in MODELS],
+    "startup": lambda: measure_startup(),
+}
+
+
+def main(sections: list[str]) -> None:
+    """Measure some sections (all by default) and leave the others of the stored results as they are."""
+    report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    report |= {
         "command": "make bench-solve",
         "version": bd.__version__,
         "machine": f"{platform.machine()}, {cpu_name()}, Python {platform.python_version()}",
         "problem": "A = 5, K = 5, H = 20, one binding budget, gap 1e-6; CPU seconds, one core, median of 3",
-        "against_highs": rows,
-        "large": large,
-        "startup": startup,
     }
+    for section in sections or SECTIONS:
+        report[section] = SECTIONS[section]()
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(report, indent=1) + "\n")
     print(f"wrote {RESULTS}")
@@ -166,16 +172,21 @@ def large(model: str) -> dict[str, Any]:
     """100 000 states: time after compilation, and the peak memory of the whole process."""
     states = 100_000
     row, _ = measure_solve(instance(model, "uniform", states))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"model": model, "states": states, **row, "peak_gib": peak}
+    return {"model": model, "states": states, **row, "peak_gb": peak_memory()}
 
 
-def in_own_process(case: str, model: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.solve", case, model]
+def peak_memory() -> float:
+    """Peak resident memory in GB. Not getrusage: a child inherits its parent's peak there."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e9
+
+
+def in_own_process(model: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.solve", "--alone", model]
     process = subprocess.run(command, check=True, capture_output=True, text=True)
     row = json.loads(process.stdout)
     print(
-        f"{model}, S = {row['states']}: {row['seconds']:.2f} s, {row['plans']} plans, {row['peak_gib']:.2f} GiB",
+        f"{model}, S = {row['states']}: {row['seconds']:.2f} s, {row['plans']} plans, {row['peak_gb']:.2f} GB",
         flush=True,
     )
     return row
@@ -208,7 +219,7 @@ def cpu_name() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["large"]:
+    if sys.argv[1:2] == ["--alone"]:
         print(json.dumps(large(sys.argv[2])))
     else:
-        main()
+        main(sys.argv[1:])

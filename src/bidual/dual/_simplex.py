@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import linprog
 
 _REDUCED_COST = 1e-11  # costs and rows are scaled to about 1, so this is some thousand roundings
 _PIVOT = 1e-9
@@ -77,6 +76,8 @@ def highs(
     basis: Int[np.ndarray, "any"],
 ) -> Vertex:
     """The same answer from a general solver: slower by far, for what defeats `simplex`."""
+    from scipy.optimize import linprog  # rarely needed, and slow to import
+
     del basis
     options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     answer = linprog(c, A_eq=A, b_eq=b, method="highs-ds", options=options)

@@ -29,13 +29,18 @@ def visits_figure(solution: Solution, grid: Grid | None = None, title: str = "")
         _draw_by_step(figure, axes, solution.visits)
     else:
         _draw_on_map(figure, axes, solution.visits, grid)
-    axes.set_title(title or f"{solution.status}: {solution.sense} {solution.value:.4f}", fontsize=11)
+    axes.set_title(title or _title(solution), fontsize=11)
     return figure
 
 
 def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
     """Write the figure in the format that the file name ends in."""
     figure.savefig(path, dpi=150)
+
+
+def _title(solution: Solution) -> str:
+    name = f"{solution.task}: " if solution.task else ""
+    return f"{name}visits of the policy found ({solution.status}, {solution.sense} {solution.value:.4f})"
 
 
 def _draw_by_step(figure: "Figure", axes: "Axes", visits: Float[np.ndarray, "H S"]) -> None:
