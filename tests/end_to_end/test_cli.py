@@ -91,7 +91,7 @@ def test_an_impossible_folder_fails_before_the_work(bidual, tmp_path):
 def test_demo_tells_its_story(bidual, tmp_path):
     process = bidual("demo")
     assert process.returncode == 0, process.stderr
-    assert "No policy that keeps the damage within 0.3 earns more than 1.5363" in process.stdout
+    assert "No policy that keeps the damage within 0.3 earns more than 1.536289" in process.stdout
     assert (tmp_path / "bidual-demo" / "visits.png").is_file()
 
 

@@ -24,6 +24,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve the rover and say what is certain about the answer."""
+    import shutil
+    import sys
     from dataclasses import replace
 
     from bidual._solve import solve
@@ -38,13 +40,14 @@ def run(args: argparse.Namespace) -> int:
     print(solution)
     pits = solution.constraint("pits")
     print(
-        f"\nIn words: the policy earns {solution.value:.4f} with an expected damage of {pits.value:.4f}.\n"
-        f"No policy that keeps the damage within {pits.limit:g} earns more than {solution.upper:.4f}.\n"
+        f"\nIn words: the policy earns {solution.value:.6f} with an expected damage of {pits.value:.6f}.\n"
+        f"No policy that keeps the damage within {pits.limit:g} earns more than {solution.upper:.6f}.\n"
         f"Allowing a little more damage would pay {pits.price:.3f} per unit.\n"
     )
     paths = write_outputs(solution, args.out, target.grid)
     print(f"Policy, numbers and a figure of the visits are in {args.out}:")
     for path in paths:
         print(f"  {path}")
-    print(f"Check the certificate again with: bidual check {paths[0]}")
+    command = "bidual" if shutil.which("bidual") else sys.argv[0]
+    print(f"Check the certificate again with: {command} check {paths[0]}")
     return 0
