@@ -32,7 +32,7 @@ def test_an_operating_system_error_is_told_without_a_traceback(monkeypatch, caps
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 7.0, 7.0])
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("bidual.cli._progress.time.monotonic", lambda: next(clock))
     with _progress.progress_line("rover") as show:
         for state in STATES:
             show(state)
