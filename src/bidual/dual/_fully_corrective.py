@@ -2,8 +2,8 @@
 
 The multipliers of the master problem (`_master`) say where the mix is weak, but they jump about while plans are few.
 So the next plan is made for a point between them and the multipliers with the best bound so far, by a
-share that adapts itself (price smoothing: Wentges 1997; Pessoa, Sadykov, Uchoa and Vanderbeck 2018). That takes a
-third of the plans when constraints are many, and as many when there is one. In phase 1 the multipliers price the
+share that adapts itself (price smoothing: Wentges 1997; Pessoa, Sadykov, Uchoa and Vanderbeck 2018). With many
+constraints that takes less than half of the plans (docs/architecture.md). In phase 1 the multipliers price the
 constraints alone, and a positive bound there proves that no policy satisfies them all.
 """
 
