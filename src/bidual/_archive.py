@@ -57,7 +57,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
             manifest = json.loads(archive.read(_MANIFEST))
             blob = archive.read(_ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, NotImplementedError, RuntimeError) as error:
+    # A damaged zip header can ask zipfile for a compression it does not have (NotImplementedError, which is a
+    # RuntimeError) or for a password (RuntimeError).
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
         raise ArchiveError(f"{target} is not a readable bidual file ({error}): save it again") from error
     if not isinstance(version, int):
         raise ArchiveError(f"{target} is not a readable bidual file (format {version!r}): save it again")

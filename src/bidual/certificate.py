@@ -123,7 +123,7 @@ def _kernels(mdp: TabularMDP) -> list[sp.csr_array]:
 
 
 def _dual_bound(evidence: Evidence, kernels: list[sp.csr_array]) -> float:
-    """Min over policies of  w f(Psi) + gamma . g(Psi),  from below.
+    """The least  w f(Psi) + gamma . g(Psi)  over all policies, from below.
 
     With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
     violates some row by at least this many of its units.
@@ -144,7 +144,7 @@ def _dual_bound(evidence: Evidence, kernels: list[sp.csr_array]) -> float:
 def _evaluate(
     evidence: Evidence, kernels: list[sp.csr_array]
 ) -> tuple[float, Float[np.ndarray, "m"], float, Float[np.ndarray, "m"]]:
-    """F and g of the policy, backward, each with its rounding slack.
+    """The policy's f and g, backward, each with its rounding slack.
 
     Backward because its sums are short (A K terms per state), so that the slack stays near the precision of the
     numbers; the forward sums run over all predecessors of a state.

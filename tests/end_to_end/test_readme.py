@@ -1,7 +1,5 @@
 """The README is run, not believed: its Python blocks in order, and its outputs compared."""
 
-import contextlib
-import io
 import os
 import re
 import subprocess
@@ -22,16 +20,18 @@ def _comparable(text):
     return re.sub(r"\d(\.\d)?e-1\d", "tiny", text).strip()
 
 
-def test_the_python_blocks_run_and_print_what_is_shown(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace, printed = {}, io.StringIO()
+def test_the_python_blocks_run_and_print_what_is_shown(tmp_path):
+    """As a reader would: pasted into a file, the second block after the first."""
     assert len(PYTHON) == 2
-    with contextlib.redirect_stdout(printed):
-        exec(PYTHON[0], namespace)
-    assert _comparable(printed.getvalue()) == _comparable(TEXT[0])
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(PYTHON[1], namespace)
-    assert bd.load("courier.bidual").shape == (8, 5, 2)
+    marker = "--- second block ---"
+    script = tmp_path / "readme.py"
+    script.write_text(f"{PYTHON[0]}\nprint({marker!r})\n{PYTHON[1]}")
+    process = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    first, second = process.stdout.split(marker)
+    assert _comparable(first) == _comparable(TEXT[0])
+    assert second.split("\n")[1] == "(8, 5, 2)"
+    assert bd.load(tmp_path / "courier.bidual").shape == (8, 5, 2)
 
 
 def test_the_console_lines_work(bidual):
