@@ -67,7 +67,7 @@ def occupancy_optimum(problem, mdp):
     psi = problem.embedding.features.stage(mdp.successors)
 
     def over_occupancy(row):
-        return np.stack([np.tensordot(row[h], at_step(psi, h), axes=1) for h in range(H)]).ravel()
+        return np.stack([psi.pay(row[h], h) for h in range(H)]).ravel()
 
     rows = np.array([over_occupancy(row) for row in program.rows]).reshape(len(program.rows), H * S * A)
     flow, start = flow_constraints(mdp)

@@ -16,7 +16,7 @@ import numpy as np
 
 from bidual._errors import ArchiveError
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 
 

@@ -14,6 +14,7 @@ from bidual.certificate import Certificate, Evidence, Record, certify
 from bidual.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.convex import TOLERANCE, AffineProgram
 from bidual.dual import AbstractDual, Duals, FullyCorrective
+from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.models import Known, known
 from bidual.planners import AbstractPlanner, BackwardInduction, Plan
@@ -95,7 +96,7 @@ def solve(
     )
 
 
-def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Float[np.ndarray, "steps d S A"]]:
+def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Psi]:
     """The problem's rows and the features over this model; raises where they do not belong together."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
@@ -167,7 +168,7 @@ def _mixture(model: Known, plans: list[Plan], weights: Float[np.ndarray, "k"]) -
 
 def _certified(
     program: AffineProgram,
-    psi: Float[np.ndarray, "steps d S A"],
+    psi: Psi,
     mdp: TabularMDP,
     policy: MarkovPolicy,
     duals: Duals[Any],

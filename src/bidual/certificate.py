@@ -22,6 +22,7 @@ from jaxtyping import Float
 from bidual._errors import CertificateError
 from bidual._types import at_step
 from bidual.convex import AffineProgram
+from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.rounding import EPS, value_slack
@@ -42,7 +43,7 @@ class Evidence:
     """A problem over a known model, a policy, and a record: all that `certify` looks at."""
 
     program: AffineProgram
-    psi: Float[np.ndarray, "steps d S A"]
+    psi: Psi
     mdp: TabularMDP
     policy: MarkovPolicy
     record: Record
@@ -130,11 +131,11 @@ def _dual_bound(evidence: Evidence, kernels: list[sp.csr_array]) -> float:
     """
     program, mdp = evidence.program, evidence.mdp
     gamma, weight = evidence.record.gamma, evidence.record.objective_weight
-    theta, psi, forbidden = program.theta(gamma, weight), _flat(evidence.psi), ~mdp.actions
+    theta, forbidden = program.theta(gamma, weight), ~mdp.actions
     V = np.zeros(mdp.num_states)
     for h in reversed(range(mdp.horizon)):
-        Q = theta[h] @ at_step(psi, h) + kernels[h % len(kernels)] @ V
-        V = np.where(forbidden, np.inf, Q.reshape(forbidden.shape)).min(axis=1)
+        Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(forbidden.shape)
+        V = np.where(forbidden, np.inf, Q).min(axis=1)
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
     slack = float(value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
@@ -149,13 +150,13 @@ def _evaluate(
     Backward because its sums are short (A K terms per state), so that the slack stays near the precision of the
     numbers; the forward sums run over all predecessors of a state.
     """
-    program, mdp, psi = evidence.program, evidence.mdp, _flat(evidence.psi)
+    program, mdp, psi = evidence.program, evidence.mdp, evidence.psi
     rows = np.concatenate([program.objective[None], program.rows])
     V, pay = np.zeros((mdp.num_states, len(rows))), np.zeros(0)
     for h in reversed(range(mdp.horizon)):
-        if h == mdp.horizon - 1 or psi.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
-            pay = at_step(psi, h).T @ rows[:, h].T
-        Q = (kernels[h % len(kernels)] @ V + pay).reshape(*mdp.actions.shape, -1)
+        if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
+            pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1)
+        Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
         V = np.einsum("sa,sai->si", evidence.policy.table[h], Q)
     values = np.array([_expected_start(mdp, V[:, i]) for i in range(len(rows))])
     slack = value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
@@ -167,25 +168,21 @@ def _evaluate(
 def _roll_out(
     evidence: Evidence, kernels: list[sp.csr_array]
 ) -> tuple[Float[np.ndarray, "H S"], Float[np.ndarray, "H d"]]:
-    mdp, psi, table = evidence.mdp, _flat(evidence.psi), evidence.policy.table
+    mdp, psi, table = evidence.mdp, evidence.psi, evidence.policy.table
     transposed = [kernel.T for kernel in kernels]
     visits = np.empty((mdp.horizon, mdp.num_states))
-    embedding = np.empty((mdp.horizon, psi.shape[1]))
+    embedding = np.empty((mdp.horizon, psi.dimension))
     mu = mdp.initial
     for h in range(mdp.horizon):
         visits[h] = mu
-        occupancy = (mu[:, None] * table[h]).ravel()
-        embedding[h] = at_step(psi, h) @ occupancy
-        mu = transposed[h % len(transposed)] @ occupancy
+        occupancy = mu[:, None] * table[h]
+        embedding[h] = psi.expect(occupancy, h)
+        mu = transposed[h % len(transposed)] @ occupancy.ravel()
     mass = visits.sum(axis=1)
     if not np.abs(mass - 1).max() <= 1e-9:
         h = int(np.argmax(np.abs(mass - 1)))
         raise CertificateError(f"the policy's visits at step {h} sum to {mass[h]:.12g}, not 1")
     return visits, embedding
-
-
-def _flat(psi: Float[np.ndarray, "steps d S A"]) -> Float[np.ndarray, "steps d SA"]:
-    return psi.reshape(*psi.shape[:2], -1)
 
 
 def _expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
@@ -196,7 +193,7 @@ def _expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
 
 def _check_numbers(evidence: Evidence) -> None:
     program = evidence.program
-    parts = (program.objective, program.rows, program.limits, evidence.psi, np.array(program.offset))
+    parts = (program.objective, program.rows, program.limits, evidence.psi.signals, np.array(program.offset))
     if not all(np.all(np.isfinite(part)) for part in parts):
         raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
 

@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from bidual import features
 from bidual._errors import ModelError
 from bidual._types import Successors, at_step
-from bidual.features import Arrival, signals
+from bidual.features import AbstractFeatures, Arrival, concat, signals
 
 if TYPE_CHECKING:
     from bidual.features.embedding import Embedding
@@ -78,19 +79,35 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
-    def embedding(self, /, *, total: bool = False, **named: ArrayLike | Arrival) -> "Embedding":
+    def embedding(
+        self, /, *, total: bool = False, visits: bool = False, occupancy: bool = False, **named: ArrayLike | Arrival
+    ) -> "Embedding":
         """The CVXPY variable of expected signals, ``x.name`` for each signal given by name.
 
         Args:
             total: sum over time: ``x.name`` is one number instead of one per step.
+            visits: add the part ``x.visits``: the probability of every state, (H, S) or (S,).
+            occupancy: add the part ``x.occupancy``: of every state and action, (H, S, A) or (S, A).
             **named: arrays of shape (S,), (S, A), (H, S, A) or, paid on arrival, (S, A, S).
         """
-        features = signals(**named)
-        features.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
-        return features.embedding(self.horizon, total=total)
+        psi = _features(self, visits=visits, occupancy=occupancy, named=named)
+        psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
+        return psi.embedding(self.horizon, total=total)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
+
+
+def _features(
+    mdp: TabularMDP, *, visits: bool, occupancy: bool, named: dict[str, ArrayLike | Arrival]
+) -> AbstractFeatures:
+    for name, flag in (("visits", visits), ("occupancy", occupancy)):
+        if not isinstance(flag, bool):
+            raise ModelError(f"{name} is True or False, not a signal: the embedding adds the part x.{name} itself")
+    members = [signals(**named)] if named or not (visits or occupancy) else []
+    members += [features.visits(mdp.num_states)] if visits else []
+    members += [features.occupancy(mdp.num_states, mdp.num_actions)] if occupancy else []
+    return concat(*members)
 
 
 def reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:

@@ -7,14 +7,13 @@ from jaxtyping import Float
 
 from bidual._errors import ProblemError
 from bidual.convex import TOLERANCE, AffineProgram
+from bidual.features import Psi
 from bidual.mdp import TabularMDP
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-def value_slack(
-    mdp: TabularMDP, psi: Float[np.ndarray, "steps d S A"], magnitude: Float[np.ndarray, "n H d"], terms: int
-) -> Float[np.ndarray, "n"]:
+def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"], terms: int) -> Float[np.ndarray, "n"]:
     """Bounds on the rounding error of a backward pass, for n costs with coefficients of at most `magnitude`.
 
     The coefficients are themselves sums of `terms` products. A step then forms theta . psi (d terms), an
@@ -23,13 +22,12 @@ def value_slack(
     twice the unit roundoff, which covers higher orders.
     """
     A, K = mdp.num_actions, mdp.successors.states.shape[3]
-    peak = np.abs(psi).max(axis=(2, 3))
     with np.errstate(over="ignore"):
-        total = np.sum(magnitude * peak, axis=(1, 2))
-    return (mdp.horizon * (A + K + 4) + psi.shape[1] + terms + 4) * EPS * total
+        total = np.sum(magnitude * psi.peaks(), axis=(1, 2))
+    return (mdp.horizon * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
 
 
-def with_rounding(program: AffineProgram, psi: Float[np.ndarray, "steps d S A"], mdp: TabularMDP) -> AffineProgram:
+def with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:
     """The program with the units and the resolution of its rows over this model.
 
     A violation is measured in units of the limit (at least 1), or of what arithmetic on such large signals can

@@ -13,6 +13,7 @@ from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
 from bidual.constraints import Goal, constraint_results, status_of
 from bidual.convex import AffineProgram
+from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.problem import Line
@@ -57,6 +58,7 @@ def save(
             "horizon": evidence.mdp.horizon,
             "offset": program.offset,
             "objective_weight": evidence.record.objective_weight,
+            "features": [evidence.psi.visits, evidence.psi.occupancy],
         },
         {
             "policy": evidence.policy.table,
@@ -64,7 +66,7 @@ def save(
             "probabilities": lists.probabilities,
             "allowed": lists.allowed,
             "initial": evidence.mdp.initial,
-            "psi": evidence.psi,
+            "psi": evidence.psi.signals,
             "objective": program.objective,
             "rows": program.rows,
             "limits": program.limits,
@@ -135,15 +137,23 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
         units=np.ones_like(arrays["limits"]),
         resolution=np.zeros_like(arrays["limits"]),
     )
-    if arrays["psi"].shape[1:] != (d, mdp.num_states, mdp.num_actions) or arrays["psi"].shape[0] not in (1, H):
-        raise ValueError(f"psi has shape {arrays['psi'].shape}")
+    psi = _features(manifest, arrays["psi"], mdp)
+    if psi.dimension != d:
+        raise ValueError(f"the problem is over {d} features, psi has {psi.dimension}")
     return Evidence(
-        program=with_rounding(program, arrays["psi"], mdp),
-        psi=arrays["psi"],
+        program=with_rounding(program, psi, mdp),
+        psi=psi,
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
         record=Record(arrays["gamma"], float(manifest["objective_weight"])),
     )
+
+
+def _features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) -> Psi:
+    visits, occupancy = manifest["features"]
+    if signals.ndim != 4 or signals.shape[0] not in (1, mdp.horizon) or signals.shape[2:] != mdp.actions.shape:
+        raise ValueError(f"psi has shape {signals.shape}")
+    return Psi(signals, visits=visits is True, occupancy=occupancy is True)
 
 
 def _derive(

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
-import numpy as np
-from jaxtyping import Float
-
 from bidual.convex import AffineProgram
 from bidual.dual import AbstractDual, Duals
+from bidual.features import Psi
 from bidual.models import AbstractModel
 from bidual.planners import AbstractPlanner, Plan
 
@@ -29,7 +27,7 @@ class Iteration(Generic[Memory]):
 
 def vpdpo(
     program: AffineProgram,
-    psi: Float[np.ndarray, "steps d S A"],
+    psi: Psi,
     model: M,
     planner: AbstractPlanner[M],
     dual: AbstractDual[Memory],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.features import AbstractFeatures, signals
+from bidual.features import AbstractFeatures, concat, occupancy, signals, visits
 from tests.helpers import random_instance
 
 MDP = random_instance(0, (4, 3, 3, 5)).mdp
@@ -12,6 +12,9 @@ RNG = np.random.default_rng(0)
 FEATURES = {
     "signals": signals(by_state=RNG.random(4), pair=RNG.random((4, 3)), arrival=RNG.random((4, 3, 4))),
     "signals by step": signals(step=RNG.random((5, 4, 3)), pair=RNG.random((4, 3))),
+    "visits": visits(4),
+    "occupancy": occupancy(4, 3),
+    "concat": concat(occupancy(4, 3), visits(4), signals(step=RNG.random((5, 4, 3))), signals(pair=RNG.random((4, 3)))),
 }
 
 
@@ -26,9 +29,30 @@ def features(request):
 
 def test_the_stage_fits_the_model(features):
     psi = features.stage(MDP.successors)
-    assert psi.shape[1:] == (features.dimension, MDP.num_states, MDP.num_actions)
-    assert psi.shape[0] in (1, MDP.horizon)
-    assert np.isfinite(psi).all()
+    assert psi.dimension == features.dimension
+    assert psi.signals.shape[2:] == (MDP.num_states, MDP.num_actions)
+    assert psi.signals.shape[0] in (1, MDP.horizon)
+    assert np.isfinite(psi.signals).all()
+
+
+def test_pay_and_expectation_are_transposes(features):
+    """<theta, E psi> = E <theta, psi>, whichever way it is computed: sums of 60 numbers below 1."""
+    psi = features.stage(MDP.successors)
+    theta, law = RNG.normal(size=features.dimension), RNG.dirichlet(np.ones(12)).reshape(4, 3)
+    for h in range(MDP.horizon):
+        assert abs(theta @ psi.expect(law, h) - np.sum(psi.pay(theta, h) * law)) <= 1e-13
+
+
+def test_parts_sit_where_the_features_are(features):
+    """The named parts of the embedding, filled with E psi, are the signals, visits and occupancies of the law."""
+    psi, law = features.stage(MDP.successors), RNG.dirichlet(np.ones(12)).reshape(4, 3)
+    x = features.embedding(MDP.horizon)
+    x.value = np.stack([psi.expect(law, h) for h in range(MDP.horizon)])
+    for part in features.parts:
+        expected = {"visits": law.sum(axis=1), "occupancy": law}.get(part.name)
+        if expected is not None:
+            for h in range(MDP.horizon):
+                np.testing.assert_allclose(getattr(x, part.name).value[h], expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("total", [False, True])
@@ -36,7 +60,7 @@ def test_the_embedding_has_a_part_per_name(features, total):
     x = features.embedding(MDP.horizon, total=total)
     assert x.shape == ((features.dimension,) if total else (MDP.horizon, features.dimension))
     for part in features.parts:
-        assert getattr(x, part.name).shape == (() if total else (MDP.horizon,))
+        assert getattr(x, part.name).shape == (part.shape if total else (MDP.horizon, *part.shape))
 
 
 def test_an_unknown_part_is_an_attribute_error(features):
@@ -46,7 +70,7 @@ def test_an_unknown_part_is_an_attribute_error(features):
 
 def test_arrival_signals_are_expectations():
     paid = RNG.random((4, 3, 4))
-    psi = signals(paid=paid).stage(MDP.successors)[0, 0]
+    psi = signals(paid=paid).stage(MDP.successors).signals[0, 0]
     lists = MDP.successors
     for s, a in np.ndindex(4, 3):
         expected = sum(
@@ -88,3 +112,23 @@ def test_names_that_cvxpy_uses_are_refused(name):
 def test_no_signal_at_all_is_refused():
     with pytest.raises(bd.ModelError, match="at least one"):
         MDP.embedding()
+
+
+def test_visits_of_another_model_are_refused():
+    with pytest.raises(bd.ModelError, match="declared for"):
+        visits(5).stage(MDP.successors)
+    with pytest.raises(bd.ModelError, match="declared for"):
+        occupancy(4, 2).stage(MDP.successors)
+
+
+def test_concat_refuses_a_name_twice_and_nothing_at_all():
+    with pytest.raises(bd.ModelError, match="two features are called 'visits'"):
+        concat(visits(4), visits(4))
+    with pytest.raises(bd.ModelError, match="at least one"):
+        concat()
+
+
+@pytest.mark.parametrize("number", [0, -1, True])
+def test_a_number_of_states_is_positive(number):
+    with pytest.raises(bd.ModelError, match="at least 1"):
+        visits(number)

@@ -32,7 +32,7 @@ def model(request):
 
 def test_restrict_and_policy_agree_on_the_states(model):
     psi = np.arange(12.0).reshape(1, 1, 6, 2)
-    inside = np.asarray(model.restrict(psi))
+    inside = np.asarray(model.restrict(bd.features.Psi(psi)).signals)
     R = inside.shape[-1]
     policy = model.policy(jnp.ones((3, R), dtype=jnp.int8))
     np.testing.assert_array_equal(inside[0, 0], psi[0, 0, :R].T)

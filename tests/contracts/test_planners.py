@@ -27,7 +27,7 @@ def _plan(planner, instance, theta):
     model = known(instance.mdp)
     psi = instance.embedding().features.stage(instance.mdp.successors)
     plan = planner(model, model.restrict(psi), theta)
-    return plan, model.policy(plan.actions), psi
+    return plan, model.policy(plan.actions), psi.signals
 
 
 def _embedding(mdp, policy, psi):
@@ -74,5 +74,25 @@ def test_many_successors_and_actions_take_the_other_code_path(planner):
     plan = planner(model, model.restrict(psi), np.ones((3, 1)))
     V = np.zeros(S)
     for _ in range(3):
-        V = (psi[0, 0] + P @ V).min(axis=1)
+        V = (psi.signals[0, 0] + P @ V).min(axis=1)
     assert abs(plan.value - V[0]) <= 1e-13
+
+
+@pytest.mark.parametrize("kind", [{}, {"per_step": True}, {"masked": True}])
+def test_visits_and_occupancies_are_planned_for_like_signals(planner, kind):
+    """One indicator per state and per pair, as plain signals, must give the same plan as the named features."""
+    import bidual as bd
+
+    instance = random_instance(1, (4, 3, 3, 5), **kind)
+    S, A = 4, 3
+    by_state = {f"v{s}": np.eye(S)[s] for s in range(S)}
+    by_pair = {f"o{i}": np.eye(S * A)[i].reshape(S, A) for i in range(S * A)}
+    plain = bd.features.signals(extra=instance.signals[0], **by_state, **by_pair)
+    named = bd.features.concat(
+        bd.features.occupancy(S, A), bd.features.visits(S), bd.features.signals(extra=instance.signals[0])
+    )
+    theta = np.random.default_rng(5).normal(size=(5, 1 + S + S * A))
+    model = known(instance.mdp)
+    plans = [planner(model, model.restrict(f.stage(instance.mdp.successors)), theta) for f in (plain, named)]
+    np.testing.assert_allclose(plans[0].embedding, plans[1].embedding, atol=1e-15)
+    np.testing.assert_array_equal(plans[0].actions, plans[1].actions)

@@ -114,7 +114,7 @@ def test_many_rows_per_step_with_equalities(seed):
     names = {f"s{i}": rng.random((6, 3)) for i in range(4)}
     x = instance.mdp.embedding(**names)
     table = rng.dirichlet(np.ones(3), (12, 6))
-    psi = x.features.stage(instance.mdp.successors)[0]
+    psi = x.features.stage(instance.mdp.successors).signals[0]
     reached = _embedding(instance.mdp, table, psi)
     limits = [x.s1 <= reached[:, 1] + 0.02, x.s2[:6] == reached[:6, 2], x.s3 >= reached[:, 3] - 0.01]
     problem = bd.Problem(cp.Maximize(cp.sum(x.s0)), limits)

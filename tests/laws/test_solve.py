@@ -111,7 +111,7 @@ def test_the_collapsed_policy_has_the_mixtures_embedding(seed, shape, per_step):
     members = tuple(bd.policies.DeterministicPolicy(rng.integers(0, A, (H, S)), A) for _ in range(3))
     mixture = bd.policies.Mixture(rng.dirichlet(np.ones(3)), members)
     collapsed = bd.policies.collapse(mixture, instance.mdp)
-    psi = instance.embedding().features.stage(instance.mdp.successors)[0]
+    psi = instance.embedding().features.stage(instance.mdp.successors).signals[0]
     expected = sum(w * _embedding(instance.mdp, m.table, psi) for w, m in zip(mixture.weights, members, strict=True))
     np.testing.assert_allclose(_embedding(instance.mdp, collapsed.table, psi), expected, atol=1e-10, rtol=0)
 
@@ -140,7 +140,7 @@ def test_prices_are_derivatives(seed):
     """Price = gain of the optimum per unit of relaxation, by finite differences of the occupancy program."""
     instance = random_instance(seed, (6, 2, 3, 4))
     x = instance.embedding()
-    psi = x.features.stage(instance.mdp.successors)[0]
+    psi = x.features.stage(instance.mdp.successors).signals[0]
     uniform = _embedding(instance.mdp, np.full((4, 6, 2), 0.5), psi).sum(axis=0)
 
     def build(shift):

@@ -33,8 +33,22 @@ PUBLIC = [
 ]
 MODULES = {
     "dual": ["AbstractDual", "Bound", "Duals", "FullyCorrective"],
-    "features": ["AbstractFeatures", "Arrival", "Part", "Signals", "on_arrival", "signals"],
-    "models": ["AbstractModel", "Known", "known"],
+    "features": [
+        "AbstractFeatures",
+        "Arrival",
+        "Concat",
+        "Occupancy",
+        "Part",
+        "Psi",
+        "Signals",
+        "Visits",
+        "concat",
+        "occupancy",
+        "on_arrival",
+        "signals",
+        "visits",
+    ],
+    "models": ["AbstractModel", "Known", "Layout", "known"],
     "planners": ["AbstractPlanner", "BackwardInduction", "Plan"],
     "policies": [
         "AbstractPolicy",

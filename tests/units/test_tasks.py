@@ -48,7 +48,7 @@ def test_other_budgets_agree_with_the_occupancy_program(name, share):
 def test_the_two_roads_to_the_optimum_agree():
     """The occupancy program by CVXPY and Clarabel, which shares nothing with the rows we compile."""
     task = bd.tasks.find("media").build()
-    psi = task.problem.embedding.features.stage(task.mdp.successors)[0]
+    psi = task.problem.embedding.features.stage(task.mdp.successors).signals[0]
     _, flow, (empty, fast) = occupancy_program(task.mdp, psi)
     value = cp.Problem(cp.Minimize(empty), [*flow, fast <= 5]).solve(solver=cp.CLARABEL)
     assert abs(value - bd.tasks.find("media").optimum) <= 2e-6

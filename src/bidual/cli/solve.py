@@ -77,7 +77,7 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "states": target.mdp.num_states,
         "actions": target.mdp.num_actions,
         "horizon": target.mdp.horizon,
-        "features": psi.shape[1],
+        "features": psi.dimension,
         "sense": "maximize" if target.problem.maximises else "minimize",
         "constraints": [
             {"name": line.name, "sense": line.sense, "entries": line.bounds.size} for line in target.problem.lines()

@@ -1,22 +1,81 @@
 """The interface of feature maps: names for the user, arrays for the planner."""
 
 import abc
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
-from bidual._types import Successors
+from bidual._types import Successors, at_step
 
 if TYPE_CHECKING:
     from bidual.features.embedding import Embedding
 
 
 class Part(NamedTuple):
-    """Where a named part of the embedding sits among the d features."""
+    """Where a named part of the embedding sits among the d features: from `position` on, in row-major order."""
 
     name: str
     position: int
+    shape: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many features it holds."""
+        return math.prod(self.shape)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Psi:
+    """psi over a known model, in the order of the features: signals, then visits, then occupancies.
+
+    Signals are arrays. Visits (one indicator per state) and occupancies (one per state and action) are only named:
+    as arrays they would hold S^2 A numbers, nearly all of them 0.
+    """
+
+    signals: Float[np.ndarray, "steps d S A"]
+    visits: bool = False
+    occupancy: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many features are signals, visits and occupancies."""
+        _, d, S, A = self.signals.shape
+        return d, S if self.visits else 0, S * A if self.occupancy else 0
+
+    @property
+    def dimension(self) -> int:
+        """The number d of features."""
+        return sum(self.sizes)
+
+    def split(self, theta: Float[np.ndarray, "*h d"]) -> list[Float[np.ndarray, "*h part"]]:
+        """A cost, or an embedding, as its parts for signals, visits and occupancies."""
+        first, second, _ = self.sizes
+        return np.split(theta, (first, first + second), axis=-1)
+
+    def pay(self, theta: Float[np.ndarray, "d"], h: int) -> Float[np.ndarray, "S A"]:
+        """Theta . psi_h(s, a) for every state and action."""
+        signals, visits, occupancy = self.split(theta)
+        pay = np.tensordot(signals, at_step(self.signals, h), axes=1)
+        if self.visits:
+            pay = pay + visits[:, None]
+        return pay + occupancy.reshape(pay.shape) if self.occupancy else pay
+
+    def expect(self, occupancy: Float[np.ndarray, "S A"], h: int) -> Float[np.ndarray, "d"]:
+        """E psi_h under a law of state and action."""
+        parts = [np.tensordot(at_step(self.signals, h), occupancy, axes=2)]
+        parts += [occupancy.sum(axis=1)] if self.visits else []
+        parts += [occupancy.ravel()] if self.occupancy else []
+        return np.concatenate(parts)
+
+    def peaks(self) -> Float[np.ndarray, "steps d"]:
+        """The largest absolute value of every feature."""
+        signals = np.abs(self.signals).max(axis=(2, 3))
+        ones = np.ones((len(signals), self.dimension - signals.shape[1]))
+        return np.concatenate([signals, ones], axis=1)
 
 
 class AbstractFeatures(abc.ABC):
@@ -28,13 +87,13 @@ class AbstractFeatures(abc.ABC):
         """The named parts, in the order of the features."""
 
     @property
-    @abc.abstractmethod
     def dimension(self) -> int:
-        """D."""
+        """The number d of features."""
+        return sum(part.size for part in self.parts)
 
     @abc.abstractmethod
-    def stage(self, successors: Successors) -> Float[np.ndarray, "steps d S A"]:
-        """Psi as arrays over a known model: expected over the next state where it depends on it."""
+    def stage(self, successors: Successors) -> Psi:
+        """Psi over a known model: expected over the next state where it depends on it."""
 
     def embedding(self, horizon: int, *, total: bool = False) -> "Embedding":
         """The CVXPY variable for the expectation of psi: shape (H, d), or (d,) summed over time."""

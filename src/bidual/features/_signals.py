@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bidual._errors import ModelError
 from bidual._types import Successors, at_step
-from bidual.features._base import AbstractFeatures, Part
+from bidual.features._base import AbstractFeatures, Part, Psi
 
 
 @final
@@ -33,16 +33,11 @@ class Signals(AbstractFeatures):
         """One part per signal."""
         return tuple(Part(name, position) for position, name in enumerate(self.names))
 
-    @property
-    def dimension(self) -> int:
-        """The number of signals."""
-        return len(self.names)
-
-    def stage(self, successors: Successors) -> Float[np.ndarray, "steps d S A"]:
+    def stage(self, successors: Successors) -> Psi:
         """Every signal as its expectation given (step, state, action)."""
         staged = [_stage(name, array, successors) for name, array in zip(self.names, self.arrays, strict=True)]
         steps = max(signal.shape[0] for signal in staged)
-        return np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1)
+        return Psi(np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1))
 
 
 def signals(**named: ArrayLike | Arrival) -> Signals:

@@ -3,7 +3,7 @@
 import cvxpy as cp
 
 from bidual._errors import ModelError, ProblemError
-from bidual.features._base import AbstractFeatures
+from bidual.features._base import AbstractFeatures, Part
 
 # What a CVXPY variable already answers to, as a class and as an object, and what ours adds.
 _TAKEN = frozenset([*dir(cp.Variable), *vars(cp.Variable(1)), "features", "horizon", "total"])
@@ -32,13 +32,21 @@ class Embedding(cp.Variable):
         self.total = total
 
     def __getattr__(self, name: str) -> cp.Expression:
-        """The named part: shape (H,), or a scalar when summed over time."""
+        """The named part: a signal (H,), visits (H, S), occupancy (H, S, A), or without H when summed over time."""
         # Looked up through __dict__: CVXPY touches attributes before __init__ has set ours.
         features: AbstractFeatures | None = self.__dict__.get("features")
-        parts = {part.name: part.position for part in features.parts} if features is not None else {}
+        parts = {part.name: part for part in features.parts} if features is not None else {}
         if name in parts:
-            return self[parts[name]] if self.total else self[:, parts[name]]
+            return _entries(self, parts[name])
         raise AttributeError(f"this embedding has no part {name!r}; it has {', '.join(parts) or 'none yet'}")
+
+
+def _entries(x: Embedding, part: Part) -> cp.Expression:
+    where = part.position if part.shape == () else slice(part.position, part.position + part.size)
+    entries = x[where] if x.total else x[:, where]
+    if len(part.shape) < 2:
+        return entries
+    return cp.reshape(entries, part.shape if x.total else (x.horizon, *part.shape), order="C")
 
 
 def _check_name(name: str) -> None:

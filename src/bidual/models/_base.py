@@ -1,18 +1,57 @@
 """The interface of models: a set of transition laws that may be true, over the states worth planning for."""
 
 import abc
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bidual.features import Psi
 from bidual.policies import DeterministicPolicy
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """psi over the R states of a model, in the planner's order, and the way between R and all S states."""
+
+    psi: Psi
+    signals: Float[Array, "steps d A R"]
+    kept: Int[np.ndarray, "R"]
+
+    def cost(
+        self, theta: Float[np.ndarray, "H d"]
+    ) -> tuple[Float[np.ndarray, "H n"], Float[np.ndarray, "H R"] | None, Float[np.ndarray, "H A R"] | None]:
+        """A cost over the features as costs of signals, of states and of state-action pairs."""
+        _, _, S, A = self.psi.signals.shape
+        signals, visits, occupancy = self.psi.split(theta)
+        pairs = occupancy.reshape(len(theta), S, A)[:, self.kept].swapaxes(1, 2) if self.psi.occupancy else None
+        return signals, visits[:, self.kept] if self.psi.visits else None, pairs
+
+    def embedding(
+        self, signals: Float[Array, "H n"], visits: Float[Array, "H R"] | None, pairs: Float[Array, "H A R"] | None
+    ) -> Float[np.ndarray, "H d"]:
+        """The expected features, from those of the signals, the visits and the occupancies."""
+        if visits is None and pairs is None:
+            return np.asarray(signals)
+        _, _, S, A = self.psi.signals.shape
+        parts = [np.asarray(signals)]
+        if visits is not None:
+            parts.append(np.zeros((len(parts[0]), S)))
+            parts[-1][:, self.kept] = visits
+        if pairs is not None:
+            full = np.zeros((len(parts[0]), S, A))
+            full[:, self.kept] = np.asarray(pairs).swapaxes(1, 2)
+            parts.append(full.reshape(len(full), S * A))
+        return np.concatenate(parts, axis=1)
 
 
 class AbstractModel(abc.ABC):
     """What may be true of the transitions."""
 
     @abc.abstractmethod
-    def restrict(self, psi: Float[np.ndarray, "steps d S A"]) -> Float[Array, "steps d A R"]:
+    def restrict(self, psi: Psi) -> Layout:
         """Features over the model's own states, in the planner's layout."""
 
     @abc.abstractmethod

@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bidual._types import float64
+from bidual.features import Psi
 from bidual.mdp import TabularMDP, reachable
-from bidual.models._base import AbstractModel
+from bidual.models._base import AbstractModel, Layout
 from bidual.policies import DeterministicPolicy
 
 
@@ -30,9 +31,10 @@ class Known(AbstractModel):
     fallback: Int[np.ndarray, "S"]
 
     @float64
-    def restrict(self, psi: Float[np.ndarray, "steps d S A"]) -> Float[Array, "steps d A R"]:
+    def restrict(self, psi: Psi) -> Layout:
         """Features over the reachable states."""
-        return jax.device_put(np.ascontiguousarray(psi[:, :, self.kept].swapaxes(2, 3)))
+        signals = np.ascontiguousarray(psi.signals[:, :, self.kept].swapaxes(2, 3))
+        return Layout(psi, jax.device_put(signals), self.kept)
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
         """The planned actions, and the first allowed one where no policy arrives."""

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bidual._types import float64
-from bidual.models import Known
+from bidual.models import Known, Layout
 from bidual.planners._base import AbstractPlanner, Plan
 
 # Up to this many successors or actions a loop over them is unrolled; beyond, compiling costs more than it saves.
@@ -29,10 +29,11 @@ class BackwardInduction(AbstractPlanner[Known]):
     """The exact planner for a known model. Ties go to the lowest action."""
 
     @float64
-    def __call__(self, model: Known, psi: Float[Array, "steps d A R"], theta: Float[np.ndarray, "H d"]) -> Plan:
+    def __call__(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """One backward and one forward pass."""
-        actions, embedding = _plan(model.states, model.probabilities, model.allowed, model.initial, psi, theta)
-        psi_plan = np.asarray(embedding)
+        arrays = (model.states, model.probabilities, model.allowed, model.initial, psi.signals)
+        actions, *expected = _plan(*arrays, *psi.cost(theta))
+        psi_plan = psi.embedding(*expected)
         value = float(np.vdot(theta, psi_plan))
         return Plan(actions, psi_plan, value, lower=value)
 
@@ -45,29 +46,38 @@ def _plan(
     initial: Float[Array, "R"],
     psi: Float[Array, "steps d A R"],
     theta: Float[Array, "H d"],
-) -> tuple[Int[Array, "H R"], Float[Array, "H d"]]:
+    on_visits: Float[Array, "H R"] | None,
+    on_pairs: Float[Array, "H A R"] | None,
+) -> tuple[Int[Array, "H R"], Float[Array, "H d"], Float[Array, "H R"] | None, Float[Array, "H A R"] | None]:
     steps = jnp.arange(theta.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Int[Array, "R"]]:
         Q = jnp.tensordot(theta[h], _at(psi, h), axes=1)
         Q = Q + _expectation(_at(probabilities, h), _at(states, h), V)
+        if on_visits is not None:
+            Q = Q + on_visits[h][None]
+        if on_pairs is not None:
+            Q = Q + on_pairs[h]
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         return jnp.min(Q, axis=0), jnp.argmin(Q, axis=0).astype(label)
 
     def forward(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
-    ) -> tuple[Float[Array, "R"], Float[Array, "d"]]:
+    ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
         embedding = _chosen(_at(psi, h), action) @ mu
         flow = _chosen(_at(probabilities, h), action) * mu[None]
         arrived = jnp.zeros_like(mu).at[_chosen(_at(states, h), action).ravel()].add(flow.ravel())
-        return arrived, embedding
+        pairs = None
+        if on_pairs is not None:
+            pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
+        return arrived, (embedding, None if on_visits is None else mu, pairs)
 
     _, actions = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
-    _, embedding = jax.lax.scan(forward, initial, (steps, actions))
-    return actions, embedding
+    _, expected = jax.lax.scan(forward, initial, (steps, actions))
+    return actions, *expected
 
 
 def _at(array: Array, h: Int[Array, ""]) -> Array:

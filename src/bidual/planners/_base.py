@@ -7,7 +7,7 @@ from typing import Generic, TypeVar, final
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bidual.models import AbstractModel
+from bidual.models import AbstractModel, Layout
 
 M = TypeVar("M", bound=AbstractModel)
 
@@ -27,7 +27,7 @@ class AbstractPlanner(abc.ABC, Generic[M]):
     """The planner player: which policy is cheapest for this cost?"""
 
     @abc.abstractmethod
-    def __call__(self, model: M, psi: Float[Array, "steps d A R"], theta: Float[np.ndarray, "H d"]) -> Plan:
+    def __call__(self, model: M, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """Minimise theta . Psi over policies and over what the model holds possible.
 
         Args:

@@ -1,0 +1,114 @@
+"""Visits and occupancies: the probabilities themselves as features, and features put side by side."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from bidual._errors import ModelError
+from bidual._types import Successors
+from bidual.features._base import AbstractFeatures, Part, Psi
+
+
+@final
+@dataclass(frozen=True)
+class Visits(AbstractFeatures):
+    """One feature per state: the probability of being there."""
+
+    num_states: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The part ``visits``, of shape (S,)."""
+        return (Part("visits", 0, (self.num_states,)),)
+
+    def stage(self, successors: Successors) -> Psi:
+        """Nothing to compute; only the number of states must fit."""
+        _check_states("visits", (self.num_states,), successors.shape[1:2])
+        return Psi(_no_signals(successors), visits=True)
+
+
+@final
+@dataclass(frozen=True)
+class Occupancy(AbstractFeatures):
+    """One feature per state and action: the probability of being there and taking it."""
+
+    num_states: int
+    num_actions: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The part ``occupancy``, of shape (S, A)."""
+        return (Part("occupancy", 0, (self.num_states, self.num_actions)),)
+
+    def stage(self, successors: Successors) -> Psi:
+        """Nothing to compute; only the numbers of states and actions must fit."""
+        _check_states("occupancy", (self.num_states, self.num_actions), successors.shape[1:])
+        return Psi(_no_signals(successors), occupancy=True)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Concat(AbstractFeatures):
+    """Several feature maps side by side: all signals first, then visits, then occupancies."""
+
+    members: tuple[AbstractFeatures, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of all members."""
+        ordered = sorted((p for member in self.members for p in member.parts), key=lambda p: len(p.shape))
+        placed, position = [], 0
+        for part in ordered:
+            placed.append(part._replace(position=position))
+            position += part.size
+        return tuple(placed)
+
+    def stage(self, successors: Successors) -> Psi:
+        """The signals of all members stacked, and whether any asks for visits or occupancies."""
+        staged = [member.stage(successors) for member in self.members]
+        steps = max(psi.signals.shape[0] for psi in staged)
+        signals = [np.broadcast_to(psi.signals, (steps, *psi.signals.shape[1:])) for psi in staged]
+        return Psi(
+            np.concatenate(signals, axis=1),
+            visits=any(psi.visits for psi in staged),
+            occupancy=any(psi.occupancy for psi in staged),
+        )
+
+
+def visits(num_states: int) -> Visits:
+    """The state visits as features: ``x.visits`` has shape (H, S), or (S,) summed over time."""
+    return Visits(_count("num_states", num_states))
+
+
+def occupancy(num_states: int, num_actions: int) -> Occupancy:
+    """The occupancies as features: ``x.occupancy`` has shape (H, S, A), or (S, A) summed over time."""
+    return Occupancy(_count("num_states", num_states), _count("num_actions", num_actions))
+
+
+def concat(*members: AbstractFeatures) -> AbstractFeatures:
+    """Several feature maps as one; every part keeps its name."""
+    if not members:
+        raise ModelError("concat() needs at least one feature map, for example concat(signals(cost=c), visits(S))")
+    names = [part.name for member in members for part in member.parts]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ModelError(f"two features are called {twice[0]!r}: give each its own name")
+    return members[0] if len(members) == 1 else Concat(members)
+
+
+def _no_signals(successors: Successors) -> np.ndarray:
+    _, S, A = successors.shape
+    return np.zeros((1, 0, S, A))
+
+
+def _count(what: str, number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+        raise ModelError(f"{what} must be a whole number, at least 1; got {number!r}")
+    return int(number)
+
+
+def _check_states(what: str, declared: tuple[int, ...], actual: tuple[int, ...]) -> None:
+    if declared != actual:
+        words = "states" if len(declared) == 1 else "states and actions"
+        raise ModelError(f"{what} was declared for {declared} {words}, but the model has {actual}")
