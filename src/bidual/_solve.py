@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from jaxtyping import Float
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import Goal, constraint_results, find_conflict, status_of
-from bidual.convex import TOLERANCE, AffineProgram
-from bidual.dual import AbstractDual, Duals, FullyCorrective
+from bidual.constraints import Goal, constraint_results, find_conflict, multipliers, status_of
+from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram, interior, repaired
+from bidual.dual import AbstractDual, ConicCorrective, Duals, FullyCorrective
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.models import Known, known
@@ -33,7 +33,7 @@ def solve(
     relative: bool = False,
     time_limit: float | None = None,
     max_plans: int | None = None,
-    dual: AbstractDual[Any] | None = None,
+    dual: AbstractDual[Any, Any] | None = None,
     planner: AbstractPlanner[Known] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Solution:
@@ -56,7 +56,7 @@ def solve(
     program, psi = bind(problem, mdp)
     lines = problem.lines()
     model = known(mdp)
-    loop = vpdpo(program, psi, model, planner or BackwardInduction(), dual or FullyCorrective())
+    loop = _loop(program, psi, model, planner or BackwardInduction(), dual)
     plans: list[Plan] = []
     history: list[Progress] = []
     duals = None
@@ -74,7 +74,7 @@ def solve(
     evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals)
     status = status_of(program, certificate, Goal(gap, relative))
     lower, upper = certificate.bounds(program, maximises=problem.maximises)
-    gamma = evidence.record.gamma if status is Status.OPTIMAL else None
+    gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
     return Solution(
         status=status,
         sense="maximize" if problem.maximises else "minimize",
@@ -82,7 +82,7 @@ def solve(
         lower=lower,
         upper=upper,
         constraints=constraint_results(lines, certificate, gamma),
-        conflict=find_conflict(lines, program.units, certificate, evidence.record),
+        conflict=find_conflict(lines, program, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,
         embedding=certificate.embedding.sum(axis=0) if problem.embedding.total else certificate.embedding,
@@ -96,7 +96,20 @@ def solve(
     )
 
 
-def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Psi]:
+def _loop(
+    program: AffineProgram | ConvexProgram,
+    psi: Psi,
+    model: Known,
+    planner: AbstractPlanner[Known],
+    dual: AbstractDual[Any, Any] | None,
+) -> Iterator[Iteration[Any]]:
+    """The loop with the dual player that fits the program."""
+    if isinstance(program, AffineProgram):
+        return vpdpo(program, psi, model, planner, dual or FullyCorrective())
+    return vpdpo(program, psi, model, planner, dual or ConicCorrective())
+
+
+def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgram, Psi]:
     """The problem's rows and the features over this model; raises where they do not belong together."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
@@ -113,7 +126,8 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram, Psi]:
         raise ProblemError(
             f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
         ) from error
-    return with_rounding(problem.program(), psi, mdp), psi
+    program = problem.program()
+    return with_rounding(program, psi, mdp) if isinstance(program, AffineProgram) else program, psi
 
 
 def _check_budgets(gap: float, time_limit: float | None, max_plans: int | None) -> None:
@@ -137,18 +151,22 @@ def _check_players(dual: object, planner: object, progress: object) -> None:
             raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")
 
 
-def _standing(problem: Problem, program: AffineProgram, iteration: Iteration[Any], seconds: float) -> Progress:
+def _standing(
+    problem: Problem, program: AffineProgram | ConvexProgram, iteration: Iteration[Any], seconds: float
+) -> Progress:
     """The solver's own view after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
     violation = float(program.violations(duals.g).max(initial=0.0))
-    upper = duals.f if duals.objective_weight > 0 else None
+    upper = duals.f if duals.feasible else None
     lower = duals.optimum.value
     if problem.maximises:
         lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
     return Progress(iteration.number, lower, upper, violation, seconds)
 
 
-def _settled(program: AffineProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool) -> bool:
+def _settled(
+    program: AffineProgram | ConvexProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool
+) -> bool:
     """Whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
     if duals.stalled:
         return True
@@ -167,7 +185,7 @@ def _mixture(model: Known, plans: list[Plan], weights: Float[np.ndarray, "k"]) -
 
 
 def _certified(
-    program: AffineProgram,
+    program: AffineProgram | ConvexProgram,
     psi: Psi,
     mdp: TabularMDP,
     policy: MarkovPolicy,
@@ -175,12 +193,25 @@ def _certified(
 ) -> tuple[Evidence, Certificate]:
     """Certify the conflict if there seems to be one and it survives the check, else the bounds of the policy."""
     if _in_conflict(duals):
-        evidence = Evidence(program, psi, mdp, policy, Record(duals.conflict.gamma, 0.0))
+        record = _record(program, duals.conflict.gamma, 0.0)
+        evidence = Evidence(program, psi, mdp, policy, record, duals.auxiliary)
         certificate = certify(evidence)
         if certificate.conflict is not None and certificate.conflict > 0:
             return evidence, certificate
-    evidence = Evidence(program, psi, mdp, policy, Record(duals.optimum.gamma, 1.0))
+    record = _record(program, duals.optimum.gamma, 1.0)
+    evidence = Evidence(program, psi, mdp, policy, record, duals.auxiliary)
     return evidence, certify(evidence)
+
+
+def _record(program: AffineProgram | ConvexProgram, gamma: Float[np.ndarray, "r"], objective_weight: float) -> Record:
+    """The multipliers as a record; those of a cone form made exactly dual-feasible, or none where that fails."""
+    if isinstance(program, AffineProgram):
+        return Record(gamma, objective_weight)
+    form = program.main if objective_weight == 1 else program.violation
+    assert form is not None  # only a form has multipliers
+    inner = interior(form)
+    fixed = None if inner is None else repaired(form, gamma, inner)
+    return Record(np.zeros(0) if fixed is None else fixed, objective_weight)
 
 
 def _in_conflict(duals: Duals[Any]) -> bool:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from bidual._status import Status
 from bidual.certificate import Certificate, Record
-from bidual.convex import AffineProgram
+from bidual.convex import AffineProgram, ConvexProgram
 from bidual.problem import Line
 
 
@@ -24,7 +24,7 @@ class Goal(NamedTuple):
         return abs(upper - lower) <= self.gap * (max(abs(lower), abs(upper)) if self.relative else 1.0)
 
 
-def status_of(program: AffineProgram, certificate: Certificate, goal: Goal) -> Status:
+def status_of(program: AffineProgram | ConvexProgram, certificate: Certificate, goal: Goal) -> Status:
     """What has been shown, in one word."""
     if certificate.conflict is not None and certificate.conflict > 0:
         return Status.INFEASIBLE
@@ -110,17 +110,26 @@ def constraint_results(
     return tuple(results)
 
 
+def multipliers(program: AffineProgram | ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
+    """The multipliers of the scalar constraints."""
+    if isinstance(program, AffineProgram):
+        return record.gamma
+    form = program.main if record.objective_weight == 1 else program.violation
+    assert form is not None  # the certificate has checked it
+    return form.gamma(record.gamma, program.units.size)
+
+
 def find_conflict(
-    lines: Sequence[Line], units: Float[np.ndarray, "m"], certificate: Certificate, record: Record
+    lines: Sequence[Line], program: AffineProgram | ConvexProgram, certificate: Certificate, record: Record
 ) -> Conflict | None:
     """The constraints with a multiplier, if the certificate shows that they clash."""
     if certificate.conflict is None:
         return None
-    least, start = {}, 0
+    gamma, least, start = multipliers(program, record), {}, 0
     for line in lines:
         rows = slice(start, start + line.bounds.size)
         start = rows.stop
-        guilty = record.gamma[rows] != 0
+        guilty = gamma[rows] != 0
         if guilty.any():
-            least[line.name] = certificate.conflict * float(units[rows][guilty].min())
+            least[line.name] = certificate.conflict * float(program.units[rows][guilty].min())
     return Conflict(least)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
-from bidual.convex import AffineProgram
-from bidual.dual import AbstractDual, Duals
+from bidual.dual import AbstractDual, Duals, Program
 from bidual.features import Psi
 from bidual.models import AbstractModel
 from bidual.planners import AbstractPlanner, Plan
@@ -26,17 +25,16 @@ class Iteration(Generic[Memory]):
 
 
 def vpdpo(
-    program: AffineProgram,
+    program: Program,
     psi: Psi,
     model: M,
     planner: AbstractPlanner[M],
-    dual: AbstractDual[Memory],
+    dual: AbstractDual[Program, Memory],
 ) -> Iterator[Iteration[Memory]]:
     """Variational primal-dual policy optimisation, for as long as the caller asks."""
     features = model.restrict(psi)
     duals = dual.init(program)
     for number in itertools.count(1):
-        theta = program.theta(duals.gamma, duals.objective_weight)
-        plan = planner(model, features, theta)
+        plan = planner(model, features, duals.theta)
         duals = dual.step(program, duals, plan.embedding)
         yield Iteration(number, plan, duals)

@@ -90,10 +90,9 @@ def test_zero_is_a_limit(x):
     [
         (lambda x: bd.Problem(cp.Maximize(cp.sum_squares(x))), "not convex(.|\n)*maximize a function that is convex"),
         (lambda x: bd.Problem(cp.Minimize(0), {"n": cp.norm(x) >= 1}), "constraint 'n' is not convex"),
-        (lambda x: bd.Problem(cp.Minimize(cp.norm(x))), "convex but not linear"),
-        (lambda x: bd.Problem(cp.Minimize(0), {"n": cp.norm(x) <= 1}), "constraint 'n' is convex but not linear"),
         (lambda x: bd.Problem(cp.Minimize(cp.Constant(1))), "mentions an embedding"),
-        (lambda x: bd.Problem(cp.Minimize(cp.sum(x) + cp.Variable(name="t"))), "variable 't'"),
+        (lambda x: bd.Problem(cp.Minimize(cp.norm(x - cp.Variable(integer=True)))), "not continuous and real"),
+        (lambda x: bd.Problem(cp.Minimize(cp.norm(x[0, 0] - cp.Variable((2, 2), PSD=True)))), "declared PSD"),
         (lambda x: bd.Problem(cp.Minimize(cp.sum(x) + cp.sum(MDP.embedding(r=np.eye(2))))), "2 different embeddings"),
         (lambda x: bd.Problem(cp.Minimize(cp.sum(x)), {"t": True}), "plain truth value True"),
         (lambda x: bd.Problem(cp.Minimize(cp.sum(x)), [cp.SOC(x[0, 0], x[0])]), "must be written with <=, >= or =="),

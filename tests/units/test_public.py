@@ -32,7 +32,7 @@ PUBLIC = [
     "tasks",
 ]
 MODULES = {
-    "dual": ["AbstractDual", "Bound", "Duals", "FullyCorrective"],
+    "dual": ["AbstractDual", "Bound", "ConicCorrective", "Duals", "FullyCorrective", "Program"],
     "features": [
         "AbstractFeatures",
         "Arrival",

@@ -82,7 +82,7 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "constraints": [
             {"name": line.name, "sense": line.sense, "entries": line.bounds.size} for line in target.problem.lines()
         ],
-        "rows": 1 + program.limits.size,
+        "rows": 1 + program.equality.size,
     }
     if as_json:
         print(json.dumps(facts, indent=2))

@@ -7,13 +7,14 @@ from typing import Generic, NamedTuple, TypeVar, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import AffineProgram
+from bidual.convex import AffineProgram, ConvexProgram
 
+Program = TypeVar("Program", AffineProgram, ConvexProgram)
 Memory = TypeVar("Memory")
 
 
 class Bound(NamedTuple):
-    """A lower bound and the multipliers that prove it."""
+    """A lower bound and the multipliers that prove it: of the rows of an affine program, or of a cone form."""
 
     value: float
     gamma: Float[np.ndarray, "m"]
@@ -24,24 +25,25 @@ class Bound(NamedTuple):
 class Duals(Generic[Memory]):
     """What a dual player carries from plan to plan; `memory` is its own business."""
 
-    gamma: Float[np.ndarray, "m"]  # where the next plan is wanted
-    objective_weight: float  # 0 while only the violation is being minimised (phase 1)
+    theta: Float[np.ndarray, "H d"]  # the cost that the next plan is to minimise
     weights: Float[np.ndarray, "k"]  # the best mixture of the k plans seen
+    feasible: bool  # whether that mixture keeps the constraints
     f: float  # objective of that mixture
     g: Float[np.ndarray, "m"]  # constraints of that mixture
+    auxiliary: Float[np.ndarray, "a"]  # the user's other variables at that mixture
     optimum: Bound  # on f*
     conflict: Bound  # on the least possible violation
     stalled: bool  # the last plan taught nothing: more plans will not help
     memory: Memory
 
 
-class AbstractDual(abc.ABC, Generic[Memory]):
+class AbstractDual(abc.ABC, Generic[Program, Memory]):
     """The dual player: which linear cost theta should the planner answer next?"""
 
     @abc.abstractmethod
-    def init(self, program: AffineProgram) -> Duals[Memory]:
+    def init(self, program: Program) -> Duals[Memory]:
         """The state before the first plan."""
 
     @abc.abstractmethod
-    def step(self, program: AffineProgram, duals: Duals[Memory], psi: Float[np.ndarray, "H d"]) -> Duals[Memory]:
+    def step(self, program: Program, duals: Duals[Memory], psi: Float[np.ndarray, "H d"]) -> Duals[Memory]:
         """Learn from the embedding of the cheapest policy for the current theta."""

@@ -25,6 +25,8 @@ class Plans(NamedTuple):
 
     f: Float[np.ndarray, "k"]
     g: Float[np.ndarray, "k m"]
+    gamma: Float[np.ndarray, "m"]  # the multipliers the next plan is made for
+    objective_weight: float  # 0 while only the violation is being minimised (phase 1)
     warm: Warm | None
     target: Float[np.ndarray, "m"]  # the master's own multipliers
     smoothing: float  # share of the best multipliers so far, when a plan was learned from
@@ -34,7 +36,7 @@ class Plans(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class FullyCorrective(AbstractDual[Plans]):
+class FullyCorrective(AbstractDual[AffineProgram, Plans]):
     """Column generation with an exact master.
 
     Args:
@@ -53,15 +55,16 @@ class FullyCorrective(AbstractDual[Plans]):
         m = program.limits.size
         nothing = np.zeros(m)
         return Duals(
-            gamma=nothing,
-            objective_weight=1.0,
+            theta=program.theta(nothing, 1.0),
             weights=np.zeros(0),
+            feasible=False,
             f=np.inf,
             g=nothing,
+            auxiliary=np.zeros(0),
             optimum=Bound(-np.inf, nothing),
             conflict=Bound(0.0, nothing),
             stalled=False,
-            memory=Plans(np.zeros(0), np.zeros((0, m)), None, nothing, self.smoothing, 0, False),
+            memory=Plans(np.zeros(0), np.zeros((0, m)), nothing, 1.0, None, nothing, self.smoothing, 0, False),
         )
 
     def step(self, program: AffineProgram, duals: Duals[Plans], psi: Float[np.ndarray, "H d"]) -> Duals[Plans]:
@@ -69,8 +72,8 @@ class FullyCorrective(AbstractDual[Plans]):
         memory = duals.memory
         f_new, g_new = program.values(psi)
         # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound.
-        bound = Bound(duals.objective_weight * f_new + float(duals.gamma @ g_new), duals.gamma)
-        in_phase_1 = duals.objective_weight == 0
+        bound = Bound(memory.objective_weight * f_new + float(memory.gamma @ g_new), memory.gamma)
+        in_phase_1 = memory.objective_weight == 0
         optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_value)
         conflict = max(duals.conflict, bound, key=_value) if in_phase_1 else duals.conflict
         f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
@@ -89,16 +92,18 @@ class FullyCorrective(AbstractDual[Plans]):
         smoothing = self._adapt(memory, g_new, optimum)
         misses = 0 if learned else memory.misses + 1
         share = self._share(answer, smoothing, misses)
+        gamma, weight = share * optimum.gamma + (1 - share) * answer.gamma, answer.objective_weight
         return Duals(
-            gamma=share * optimum.gamma + (1 - share) * answer.gamma,
-            objective_weight=answer.objective_weight,
+            theta=program.theta(gamma, weight),
             weights=answer.weights,
+            feasible=weight > 0,
             f=float(answer.weights @ f),
             g=answer.weights @ g,
+            auxiliary=np.zeros(0),
             optimum=optimum,
             conflict=conflict,
             stalled=not learned and not memory.smoothed,
-            memory=Plans(f, g, answer.warm, answer.gamma, smoothing, misses, share > 0),
+            memory=Plans(f, g, gamma, weight, answer.warm, answer.gamma, smoothing, misses, share > 0),
         )
 
     def _adapt(self, memory: Plans, g_new: Float[np.ndarray, "m"], optimum: Bound) -> float:

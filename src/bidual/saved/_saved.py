@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from cvxpy.error import DCPError
 
 from bidual import _archive
 from bidual._errors import ArchiveError, BidualError, CertificateError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import Goal, constraint_results, status_of
-from bidual.convex import AffineProgram
+from bidual.constraints import Goal, constraint_results, multipliers, status_of
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.problem import Line
-from bidual.rounding import with_rounding
+from bidual.saved._programs import check_rows, restored_program, stored_program
 
 _KIND = "solution"
 _CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
@@ -47,7 +47,8 @@ def save(
     path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line], goal: Goal, claims: dict[str, Any]
 ) -> None:
     """Write evidence and claims to one file."""
-    program, lists = evidence.program, evidence.mdp.successors
+    lists = evidence.mdp.successors
+    problem, arrays = stored_program(evidence.program)
     _archive.write(
         path,
         _KIND,
@@ -56,9 +57,9 @@ def save(
             "goal": [goal.gap, goal.relative],
             "lines": [[line.name, line.sense, line.sign, line.bounds.tolist()] for line in lines],
             "horizon": evidence.mdp.horizon,
-            "offset": program.offset,
             "objective_weight": evidence.record.objective_weight,
             "features": [evidence.psi.visits, evidence.psi.occupancy],
+            "problem": problem,
         },
         {
             "policy": evidence.policy.table,
@@ -67,11 +68,9 @@ def save(
             "allowed": lists.allowed,
             "initial": evidence.mdp.initial,
             "psi": evidence.psi.signals,
-            "objective": program.objective,
-            "rows": program.rows,
-            "limits": program.limits,
-            "equality": program.equality,
             "gamma": evidence.record.gamma,
+            "auxiliary": evidence.auxiliary,
+            **{f"problem_{name}": array for name, array in arrays.items()},
         },
     )
 
@@ -90,62 +89,37 @@ def check(path: str | os.PathLike[str]) -> Check:
     """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
     manifest, arrays = _archive.read(path, _KIND)
     try:
-        evidence = _evidence(manifest, arrays)
-        lines = _lines(manifest["lines"], evidence.program)
+        lines = _lines(manifest["lines"])
+        evidence = _evidence(manifest, arrays, lines)
+        check_rows(lines, evidence.program)
         claims = {key: manifest["claims"][key] for key in _CLAIMS}
         gap, relative = manifest["goal"]
         goal = Goal(float(gap), bool(relative))
         if claims["sense"] not in ("minimize", "maximize"):
             raise ValueError(f"sense {claims['sense']!r}")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, BidualError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, BidualError, DCPError) as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     certificate = certify(evidence)
     _compare(claims, _derive(claims["sense"], goal, evidence, lines, certificate))
     return Check(claims, certificate)
 
 
-def _lines(written: list[list[Any]], program: AffineProgram) -> list[Line]:
-    lines = [Line(n, sense, float(sign), np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in written]
-    start = 0
-    for line in lines:
-        rows = slice(start, start + line.bounds.size)
-        start = rows.stop
-        sound = isinstance(line.name, str) and line.bounds.ndim == 1 and line.bounds.size > 0
-        sound = sound and line.sense in ("<=", ">=", "==") and line.sign in (1.0, -1.0)
-        if not (sound and np.all(program.equality[rows] == (line.sense == "=="))):
-            raise ValueError(f"constraint {line.name!r} does not fit its rows")
-    if start != program.limits.size:
-        raise ValueError("constraints and rows do not match")
-    return lines
+def _lines(written: list[list[Any]]) -> list[Line]:
+    return [Line(n, sense, float(sign), np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in written]
 
 
-def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
-    H, d = arrays["objective"].shape
-    m = arrays["limits"].size
-    expected = {"rows": (m, H, d), "limits": (m,), "equality": (m,), "gamma": (m,)}
-    for name, shape in expected.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
+def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray], lines: Sequence[Line]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
     mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
-    program = AffineProgram(
-        objective=arrays["objective"],
-        offset=float(manifest["offset"]),
-        rows=arrays["rows"],
-        limits=arrays["limits"],
-        equality=arrays["equality"],
-        units=np.ones_like(arrays["limits"]),
-        resolution=np.zeros_like(arrays["limits"]),
-    )
     psi = _features(manifest, arrays["psi"], mdp)
-    if psi.dimension != d:
-        raise ValueError(f"the problem is over {d} features, psi has {psi.dimension}")
+    own = {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")}
     return Evidence(
-        program=with_rounding(program, psi, mdp),
+        program=restored_program(manifest["problem"], own, lines, psi, mdp),
         psi=psi,
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
         record=Record(arrays["gamma"], float(manifest["objective_weight"])),
+        auxiliary=arrays["auxiliary"],
     )
 
 
@@ -163,7 +137,8 @@ def _derive(
     maximises = sense == "maximize"
     status = status_of(evidence.program, certificate, goal)
     lower, upper = certificate.bounds(evidence.program, maximises=maximises)
-    results = constraint_results(lines, certificate, evidence.record.gamma if status is Status.OPTIMAL else None)
+    gamma = multipliers(evidence.program, evidence.record) if status is Status.OPTIMAL else None
+    results = constraint_results(lines, certificate, gamma)
     return {
         "status": str(status),
         "value": -certificate.value if maximises else certificate.value,

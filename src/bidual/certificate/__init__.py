@@ -1,0 +1,20 @@
+"""Bounds that are derived from scratch before anyone sees them.
+
+The solver's own numbers are never printed. From the returned policy and a small record (multipliers) this package
+computes both bounds anew, in plain NumPy and SciPy, sharing no code with the planner. Each bound is widened by a
+rounding slack that is derived, not guessed (`rounding`). What does not fit together raises.
+"""
+
+from bidual.certificate._affine import certify_affine
+from bidual.certificate._convex import certify_convex
+from bidual.certificate._types import Certificate as Certificate
+from bidual.certificate._types import Evidence as Evidence
+from bidual.certificate._types import Record as Record
+from bidual.convex import AffineProgram
+
+
+def certify(evidence: Evidence) -> Certificate:
+    """Derive the bounds of the policy and of the record, and check that they agree."""
+    if isinstance(evidence.program, AffineProgram):
+        return certify_affine(evidence, evidence.program)
+    return certify_convex(evidence, evidence.program)

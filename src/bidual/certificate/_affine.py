@@ -1,0 +1,130 @@
+"""The certificate of a linear problem.
+
+* lower: the record's theta, minimised by a fresh backward induction. For any gamma >= 0 (free in sign for
+  equalities) this is at most the optimum: weak duality needs nothing else;
+* upper: the policy's own value, and every constraint's, by evaluating the policy backward;
+* the policy's visits, forward, as a second opinion on those values, and their mass.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+from bidual._errors import CertificateError
+from bidual.certificate._evaluate import check_policy, expected_start, kernels_of, minimum, roll_out
+from bidual.certificate._types import Certificate, Evidence, Record
+from bidual.convex import AffineProgram
+from bidual.rounding import EPS, value_slack
+
+
+def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
+    """Derive the bounds of the policy and of the record, and check that they agree."""
+    record = evidence.record
+    _check_numbers(evidence, program)
+    check_policy(evidence)
+    _check_record(record, program)
+    kernels = kernels_of(evidence.mdp)
+    value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
+    visits, embedding = roll_out(evidence, kernels)
+    _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
+    violations = program.violations(g)
+    shown = Certificate(
+        value=value,
+        upper=value + value_slack,
+        lower=None,
+        conflict=None,
+        g=g,
+        violations=violations,
+        violations_upper=np.where(program.equality, violations + g_slack, np.maximum(g + g_slack, 0.0)),
+        embedding=embedding,
+        visits=visits,
+    )
+    bound = _dual_bound(evidence, program, kernels)
+    if record.objective_weight == 0:
+        return replace(shown, conflict=bound)
+    _check_weak_duality(shown, record, bound)
+    return replace(shown, lower=bound)
+
+
+def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> float:
+    """The least  w f(Psi) + gamma . g(Psi)  over all policies, from below.
+
+    With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
+    violates some row by at least this many of its units.
+    """
+    mdp = evidence.mdp
+    gamma, weight = evidence.record.gamma, evidence.record.objective_weight
+    least = minimum(evidence, kernels, program.theta(gamma, weight))
+    magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
+    constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
+    slack = float(value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
+    return least + weight * program.offset - float(gamma @ program.limits) - slack
+
+
+def _evaluate(
+    evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]
+) -> tuple[float, Float[np.ndarray, "m"], float, Float[np.ndarray, "m"]]:
+    """The policy's f and g, backward, each with its rounding slack.
+
+    Backward because its sums are short (A K terms per state), so that the slack stays near the precision of the
+    numbers; the forward sums run over all predecessors of a state.
+    """
+    mdp, psi = evidence.mdp, evidence.psi
+    rows = np.concatenate([program.objective[None], program.rows])
+    V, pay = np.zeros((mdp.num_states, len(rows))), np.zeros(0)
+    for h in reversed(range(mdp.horizon)):
+        if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
+            pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1)
+        Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
+        V = np.einsum("sa,sai->si", evidence.policy.table[h], Q)
+    values = np.array([expected_start(mdp, V[:, i]) for i in range(len(rows))])
+    slack = value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
+        np.append(program.offset, program.limits)
+    )
+    return float(values[0]) + program.offset, values[1:] - program.limits, float(slack[0]), slack[1:]
+
+
+def _check_numbers(evidence: Evidence, program: AffineProgram) -> None:
+    parts = (program.objective, program.rows, program.limits, evidence.psi.signals, np.array(program.offset))
+    if not all(np.all(np.isfinite(part)) for part in parts):
+        raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
+
+
+def _check_record(record: Record, program: AffineProgram) -> None:
+    gamma, weight = record.gamma, record.objective_weight
+    if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
+        raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
+    signed = np.where(program.equality, 0.0, gamma)
+    if signed.min(initial=0.0) < 0:
+        raise CertificateError(
+            f"multiplier {signed.min():g} of inequality row {int(np.argmin(signed))} is negative: it proves nothing"
+        )
+    total = float(np.abs(gamma) @ program.units)
+    if weight == 0 and abs(total - 1) > 8 * gamma.size * EPS:
+        raise CertificateError(f"a ray's multipliers must sum to 1 in units; they sum to {total:g}")
+
+
+def _check_second_opinion(
+    evidence: Evidence,
+    program: AffineProgram,
+    embedding: Float[np.ndarray, "H d"],
+    value: float,
+    g: Float[np.ndarray, "m"],
+    value_slack: float,
+    g_slack: Float[np.ndarray, "m"],
+) -> None:
+    f_forward, g_forward = program.values(embedding)
+    # A forward sum has up to S A K terms where a backward one has A K: allow for them.
+    widen = 2.0 + evidence.mdp.num_states
+    # Written so that a NaN anywhere fails.
+    if not (abs(f_forward - value) <= widen * value_slack and np.all(np.abs(g_forward - g) <= widen * g_slack)):
+        raise CertificateError(f"two evaluations of the policy disagree: {value!r} backward, {f_forward!r} forward")
+
+
+def _check_weak_duality(shown: Certificate, record: Record, bound: float) -> None:
+    """Lower <= upper + sum_i |gamma_i| violation_i, whatever the policy: anything else is a bug."""
+    room = shown.upper + float(np.abs(record.gamma) @ shown.violations_upper)
+    if not bound <= room:
+        raise CertificateError(f"the lower bound {bound!r} exceeds what the policy proves, {room!r}")

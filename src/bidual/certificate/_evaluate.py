@@ -1,0 +1,93 @@
+"""A policy evaluated and a linear cost minimised, in plain NumPy and SciPy: no code shared with the planner."""
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+from bidual._errors import CertificateError
+from bidual._types import at_step
+from bidual.certificate._types import Evidence
+from bidual.mdp import TabularMDP
+from bidual.rounding import EPS
+
+
+def minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
+    """The least theta . Psi over all policies, up to rounding."""
+    mdp, forbidden = evidence.mdp, ~evidence.mdp.actions
+    V = np.zeros(mdp.num_states)
+    for h in reversed(range(mdp.horizon)):
+        Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(forbidden.shape)
+        V = np.where(forbidden, np.inf, Q).min(axis=1)
+    return expected_start(mdp, V)
+
+
+def backward_value(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
+    """Theta . Psi of the policy, by evaluating it backward."""
+    V = np.zeros(evidence.mdp.num_states)
+    for h in reversed(range(evidence.mdp.horizon)):
+        Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(evidence.mdp.actions.shape)
+        V = np.einsum("sa,sa->s", evidence.policy.table[h], Q)
+    return expected_start(evidence.mdp, V)
+
+
+def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
+    """The relative error of a state's visits after H steps forward.
+
+    All terms are probabilities, so nothing cancels: a step sums as many products as the state has ways in (at most
+    `ways`, of two roundings each), and the errors of the steps add up. eps is twice the unit roundoff.
+    """
+    ways = max(int(np.bincount(kernel.indices, minlength=1).max()) for kernel in kernels)
+    return mdp.horizon * (ways + mdp.num_actions + 4) * EPS
+
+
+def kernels_of(mdp: TabularMDP) -> list[sp.csr_array]:
+    """The transition law of every step, or the one law of all steps, as a sparse (S A, S) matrix."""
+    lists = mdp.successors
+    S, A, K = lists.states.shape[1:]
+    rows = np.arange(S * A + 1) * K
+    return [
+        sp.csr_array(
+            (at_step(lists.probabilities, h).ravel(), at_step(lists.states, h).ravel(), rows), shape=(S * A, S)
+        )
+        for h in range(max(lists.states.shape[0], lists.probabilities.shape[0]))
+    ]
+
+
+def roll_out(
+    evidence: Evidence, kernels: list[sp.csr_array]
+) -> tuple[Float[np.ndarray, "H S"], Float[np.ndarray, "H d"]]:
+    mdp, psi, table = evidence.mdp, evidence.psi, evidence.policy.table
+    transposed = [kernel.T for kernel in kernels]
+    visits = np.empty((mdp.horizon, mdp.num_states))
+    embedding = np.empty((mdp.horizon, psi.dimension))
+    mu = mdp.initial
+    for h in range(mdp.horizon):
+        visits[h] = mu
+        occupancy = mu[:, None] * table[h]
+        embedding[h] = psi.expect(occupancy, h)
+        mu = transposed[h % len(transposed)] @ occupancy.ravel()
+    mass = visits.sum(axis=1)
+    if not np.abs(mass - 1).max() <= 1e-9:
+        h = int(np.argmax(np.abs(mass - 1)))
+        raise CertificateError(f"the policy's visits at step {h} sum to {mass[h]:.12g}, not 1")
+    return visits, embedding
+
+
+def expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
+    """E V(s_1), with an exactly rounded sum: the start law may have many states."""
+    start = np.flatnonzero(mdp.initial)
+    return math.fsum(mdp.initial[start] * V[start])
+
+
+def check_policy(evidence: Evidence) -> None:
+    mdp, table = evidence.mdp, evidence.policy.table
+    if table.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
+        raise CertificateError(f"the policy has shape {table.shape} but the model is {mdp!r}")
+    if not np.all(np.isfinite(table)) or table.min() < 0:
+        raise CertificateError("the policy has a negative or non-finite probability")
+    if not np.abs(table.sum(axis=-1) - 1).max() <= 4 * mdp.num_actions * EPS:
+        raise CertificateError("the policy's probabilities do not sum to 1 somewhere")
+    if np.any(table[:, ~mdp.actions] > 0):
+        raise CertificateError("the policy takes an action that its state does not allow")

@@ -1,0 +1,70 @@
+"""What a certificate is made from and what it says."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Psi
+from bidual.mdp import TabularMDP
+from bidual.policies import MarkovPolicy
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Record:
+    """All that a dual bound needs: the multipliers, and how much of the objective they go with.
+
+    They belong to the rows of an affine program or to those of a cone form: of the problem itself with weight 1, of
+    its least violation with weight 0.
+    """
+
+    gamma: Float[np.ndarray, "r"]
+    objective_weight: float  # 1: a bound on the optimum; 0: a bound on the least possible violation
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A problem over a known model, a policy, and a record: all that `certify` looks at."""
+
+    program: AffineProgram | ConvexProgram
+    psi: Psi
+    mdp: TabularMDP
+    policy: MarkovPolicy
+    record: Record
+    auxiliary: Float[np.ndarray, "a"] = field(default_factory=lambda: np.zeros(0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What has been shown, for the problem in its minimising form."""
+
+    value: float
+    upper: float  # the policy pays at most this
+    lower: float | None  # no feasible policy pays less; None where the record bounds the violation instead
+    conflict: float | None  # every policy violates some row by at least this, in its units, if positive
+    g: Float[np.ndarray, "m"]
+    violations: Float[np.ndarray, "m"]
+    violations_upper: Float[np.ndarray, "m"]
+    embedding: Float[np.ndarray, "H d"]
+    visits: Float[np.ndarray, "H S"]
+
+    def feasible(self, program: AffineProgram | ConvexProgram) -> bool:
+        """Whether every row is shown to hold within its tolerance."""
+        return bool(np.all(self.violations_upper <= program.tolerances))
+
+    def bounds(self, program: AffineProgram | ConvexProgram, *, maximises: bool) -> tuple[float | None, float | None]:
+        """Lower and upper in the user's sense; None for what is not shown.
+
+        A policy that is not feasible bounds nothing. One that is, within tolerance, may undercut the optimum of the
+        exact limits by a rounding: then the weaker of the two numbers is the bound.
+        """
+        if self.lower is None:
+            return None, None
+        feasible = self.feasible(program)
+        lower, upper = (min(self.lower, self.upper), self.upper) if feasible else (self.lower, None)
+        return (None if upper is None else -upper, -lower) if maximises else (lower, upper)

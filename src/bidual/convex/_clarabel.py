@@ -1,0 +1,50 @@
+"""Clarabel, called directly: CVXPY's own route to it costs more than these small programs take to solve.
+
+It is imported by name because it is a compiled module without type information.
+"""
+
+from importlib import import_module
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+from bidual.convex._cones import Cones
+
+_ENOUGH = ("Solved", "AlmostSolved")
+
+
+def run_clarabel(
+    q: Float[np.ndarray, "n"], A: sp.sparray, b: Float[np.ndarray, "r"], cones: Cones, *, nonneg: int, zero: int
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "r"]]:
+    """Min q.x  s.t.  b - A x in cones x (>= 0)^nonneg x {0}^zero; primal and dual solution."""
+    clarabel = import_module("clarabel")
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.max_iter = 100
+    # Two digits more than the default: the duals become costs of plans, and their errors a gap that stays.
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    # Clarabel wants its own indices, sorted and of the right type.
+    matrix = sp.csc_matrix(A)
+    matrix.sort_indices()
+    empty = sp.csc_matrix((q.size, q.size))
+    product = [*clarabel_cones(cones), clarabel.NonnegativeConeT(nonneg), clarabel.ZeroConeT(zero)]
+    answer = clarabel.DefaultSolver(empty, q, matrix, b, product, settings).solve()
+    if str(answer.status) not in _ENOUGH:
+        raise np.linalg.LinAlgError(f"the cone solver ended with {answer.status}")
+    return np.array(answer.x), np.array(answer.z)
+
+
+def clarabel_cones(cones: Cones) -> list[object]:
+    """The product of cones in Clarabel's own terms."""
+    clarabel = import_module("clarabel")
+
+    product: list[object] = []
+    product += [clarabel.ZeroConeT(cones.zero)] if cones.zero else []
+    product += [clarabel.NonnegativeConeT(cones.nonneg)] if cones.nonneg else []
+    product += [clarabel.SecondOrderConeT(size) for size in cones.second_order]
+    product += [clarabel.ExponentialConeT()] * cones.exponential
+    product += [clarabel.PowerConeT(exponent) for exponent in cones.power]
+    return product

@@ -1,0 +1,255 @@
+"""The fully corrective dual player for convex problems: the same idea as `FullyCorrective`, over a cone master.
+
+It goes through up to three stages, each a master problem over the plans found so far:
+
+* violation: the least worst violation; a positive bound proves that the constraints clash;
+* margin: inside the equalities, a point that keeps the inequalities with room to spare (a Slater point);
+* optimum: the problem itself. Its mixture is repaired with a little of the Slater point where the cone solver's
+  last digits leave a constraint violated.
+
+The bounds come from the master's own multipliers lam, which are dual-feasible on their own: mixing two such vectors
+keeps them so, and price smoothing works on them as on the multipliers of a linear program.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ProblemError
+from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
+from bidual.dual._base import AbstractDual, Bound, Duals
+from bidual.dual._conic_master import Mixed, solve_conic_master
+
+_PATIENCE = 40  # plans without any progress after which more will not help
+_PROGRESS = 1e-3  # share of the gap that counts as progress
+_SLATER_PLANS = 12  # plans spent on a better Slater point once there is one
+
+
+class Stage(Enum):
+    """Which master problem is being solved."""
+
+    VIOLATION = "violation"
+    MARGIN = "margin"
+    OPTIMUM = "optimum"
+
+
+class Point(NamedTuple):
+    """A mixture of the plans with the user's other variables, and what they cost."""
+
+    weights: Float[np.ndarray, "k"]
+    auxiliary: Float[np.ndarray, "a"]
+    f: float
+    g: Float[np.ndarray, "m"]
+
+
+class Columns(NamedTuple):
+    """All plans as images, the stage, and how the next multipliers are chosen."""
+
+    Y: Float[np.ndarray, "k n"]
+    stage: Stage
+    asked: Float[np.ndarray, "r"] | None  # the multipliers of the plan being made; None before the first
+    target: Float[np.ndarray, "r"] | None  # the master's own
+    best: Bound | None  # of this stage
+    slater: Point | None
+    entered: int  # the number of plans when this stage began
+    smoothing: float
+    smoothed: bool
+    idle: int  # plans since the gap of this stage last shrank
+    gap: float  # of this stage, when it last did
+
+
+@final
+@dataclass(frozen=True)
+class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
+    """Column generation with a cone program as master.
+
+    Args:
+        smoothing: the share of the best multipliers so far in the next ones, to begin with; 0 turns it off.
+    """
+
+    smoothing: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Check the setting."""
+        if not 0 <= self.smoothing < 1:
+            raise ProblemError(f"smoothing must be in [0, 1); got {self.smoothing!r}")
+
+    def init(self, program: ConvexProgram) -> Duals[Columns]:
+        """Ask for any plan: there are no multipliers before the first master."""
+        m = program.units.size
+        stage = Stage.OPTIMUM if program.violation is None else Stage.VIOLATION
+        memory = Columns(
+            np.zeros((0, program.image.size)), stage, None, None, None, None, 0, self.smoothing, False, 0, np.inf
+        )
+        return Duals(
+            theta=program.image.adjoint(np.zeros(program.image.size)),
+            weights=np.zeros(0),
+            feasible=False,
+            f=np.inf,
+            g=np.full(m, np.inf),
+            auxiliary=np.zeros(program.num_auxiliary),
+            optimum=Bound(-np.inf, np.zeros(program.main.h.size)),
+            conflict=Bound(0.0, np.zeros(0)),
+            stalled=False,
+            memory=memory,
+        )
+
+    def step(self, program: ConvexProgram, duals: Duals[Columns], psi: Float[np.ndarray, "H d"]) -> Duals[Columns]:
+        """Add the plan to the master and solve it again, stage after stage."""
+        y = program.image(psi)
+        duals = self._bounded(program, duals, y)
+        known = bool(np.any(np.all(y == duals.memory.Y, axis=1)))
+        memory = duals.memory._replace(Y=np.vstack([duals.memory.Y, y]))
+        if known and not memory.smoothed:
+            # This master is solved; nothing but another stage could still teach anything.
+            memory = memory._replace(idle=_PATIENCE)
+        try:
+            return self._mixed(program, replace(duals, memory=memory))
+        except np.linalg.LinAlgError:
+            weights = np.append(duals.weights, 0.0) if duals.weights.size else np.ones(1)
+            return replace(duals, weights=weights, stalled=True, memory=memory)
+
+    def _bounded(self, program: ConvexProgram, duals: Duals[Columns], y: Float[np.ndarray, "n"]) -> Duals[Columns]:
+        """Take the bound that the plan proves, and adapt the smoothing to where it points."""
+        memory = duals.memory
+        if memory.asked is None:
+            return duals
+        form = _form(program, memory.stage)
+        bound = Bound(form.constant(memory.asked) + float(form.slope(memory.asked) @ y), memory.asked)
+        best = bound if memory.best is None or bound.value > memory.best.value else memory.best
+        smoothing = memory.smoothing
+        if memory.smoothed and memory.target is not None and memory.best is not None:
+            # The supergradient at the plan points on towards the target: smooth less; back: more.
+            ahead = float((form.G_y @ y - form.h) @ (memory.target - memory.best.gamma))
+            smoothing = max(0.0, smoothing - 0.1) if ahead > 0 else smoothing + 0.1 * (1 - smoothing)
+        duals = replace(duals, memory=memory._replace(best=best, smoothing=smoothing))
+        if memory.stage is Stage.OPTIMUM:
+            return replace(duals, optimum=best)
+        return replace(duals, conflict=best) if memory.stage is Stage.VIOLATION and best.value > 0 else duals
+
+    def _mixed(self, program: ConvexProgram, duals: Duals[Columns]) -> Duals[Columns]:
+        """Solve the master of the stage; go on to the next stage where this one is done."""
+        memory = duals.memory
+        mixed = solve_conic_master(_form(program, memory.stage), memory.Y)
+        point = _point(program, memory, mixed)
+        if memory.stage is Stage.OPTIMUM:
+            point = _repaired(program, memory, point)
+            return self._asked(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
+        worst = float(np.max(_signed(program, memory.stage, point.g) / program.units))
+        following = _following(program, memory, point, worst)
+        if following is not memory.stage:
+            slater = point if worst < 0 else memory.slater
+            k = len(memory.Y)
+            memory = memory._replace(
+                stage=following, asked=None, best=None, slater=slater, entered=k, gap=np.inf, idle=0
+            )
+            return self._mixed(program, replace(duals, memory=memory))
+        lower = -np.inf if memory.best is None else memory.best.value
+        return self._asked(program, duals, memory, mixed.lam, point, gap=worst - lower)
+
+    def _asked(
+        self,
+        program: ConvexProgram,
+        duals: Duals[Columns],
+        memory: Columns,
+        lam: Float[np.ndarray, "r"],
+        point: Point,
+        *,
+        gap: float,
+    ) -> Duals[Columns]:
+        """The state after this master: where the next plan is wanted, and whether there is any hope left."""
+        shrunk = gap < memory.gap * (1 - _PROGRESS) and memory.idle < _PATIENCE
+        idle = 0 if shrunk else memory.idle + 1
+        share = 0.0 if memory.best is None or self.smoothing == 0 or idle > _PATIENCE // 2 else memory.smoothing
+        asked = lam if share == 0 or memory.best is None else share * memory.best.gamma + (1 - share) * lam
+        form = _form(program, memory.stage)
+        return replace(
+            duals,
+            theta=program.image.adjoint(form.slope(asked)),
+            weights=point.weights,
+            feasible=bool(np.all(program.violations(point.g) <= program.tolerances)),
+            f=point.f,
+            g=point.g,
+            auxiliary=point.auxiliary,
+            stalled=idle > _PATIENCE,  # also where the plan was known: then shrunk is false
+            memory=memory._replace(
+                asked=asked, target=lam, smoothed=share > 0, idle=idle, gap=gap if shrunk else memory.gap
+            ),
+        )
+
+
+def _form(program: ConvexProgram, stage: Stage) -> ConicForm:
+    form = {Stage.VIOLATION: program.violation, Stage.MARGIN: program.margin, Stage.OPTIMUM: program.main}[stage]
+    assert form is not None  # a stage is only entered where its form exists
+    return form
+
+
+def _signed(program: ConvexProgram, stage: Stage, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """What the stage wants small: a margin may be negative, an equality cannot have one."""
+    hard = -np.inf if stage is Stage.MARGIN else np.abs(g)
+    return np.where(program.equality, hard, g)
+
+
+def _following(program: ConvexProgram, memory: Columns, point: Point, worst: float) -> Stage:
+    """The stage after this master."""
+    lower = -np.inf if memory.best is None else memory.best.value
+    stuck = memory.idle >= _PATIENCE // 2
+    if memory.stage is Stage.VIOLATION and program.equality.any():
+        ready = worst <= 0.1 * TOLERANCE or (stuck and worst <= 1e-6)
+        return (Stage.OPTIMUM if program.margin is None else Stage.MARGIN) if ready else memory.stage
+    if memory.stage is Stage.MARGIN and lower > TOLERANCE:
+        return Stage.VIOLATION  # a clash, to be proved in the units of all constraints
+    long = len(memory.Y) - memory.entered >= _SLATER_PLANS
+    roomy = worst < 0 and (worst <= 0.5 * lower or (long and worst < -1e-7))
+    # Without room the feasible set is a face: go on with what keeps the constraints to the tolerance.
+    return Stage.OPTIMUM if roomy or (stuck and worst <= 0.7 * TOLERANCE) else memory.stage
+
+
+def _point(program: ConvexProgram, memory: Columns, mixed: Mixed) -> Point:
+    # In the relaxed forms, too, the user's variables come first among the others.
+    auxiliary = mixed.others[: program.num_auxiliary]
+    weights, auxiliary = _on_equalities(program, memory.Y, mixed.weights, auxiliary)
+    return Point(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+
+
+def _on_equalities(
+    program: ConvexProgram, Y: Float[np.ndarray, "k n"], weights: Float[np.ndarray, "k"], auxiliary: np.ndarray
+) -> tuple[Float[np.ndarray, "k"], np.ndarray]:
+    """Weights and auxiliary variables moved a little, so that the user's equalities hold to the last digit."""
+    form, used = program.main, np.flatnonzero(weights > 1e-9)
+    rows = np.flatnonzero(form.owner[: form.cones.zero] >= 0)
+    if rows.size == 0:
+        return weights, auxiliary
+    of_auxiliary = form.G_u[rows][:, : auxiliary.size].toarray()
+    A = np.block([[form.G_y[rows] @ Y[used].T, of_auxiliary], [np.ones(used.size), np.zeros(auxiliary.size)]])
+    at = np.append(weights[used], auxiliary)
+    step = np.linalg.lstsq(A, np.append(form.h[rows], 1.0) - A @ at, rcond=None)[0]
+    at = at + step
+    # Far from the equalities, or at a corner of the simplex, there is nothing to polish.
+    if np.abs(step).max() > 1e-5 or at[: used.size].min() < 0:
+        return weights, auxiliary
+    moved = np.zeros_like(weights)
+    moved[used] = at[: used.size] / at[: used.size].sum()
+    return moved, at[used.size :]
+
+
+def _repaired(program: ConvexProgram, memory: Columns, point: Point) -> Point:
+    """The point with as little of the Slater point mixed in as keeps every inequality: convexity says how much."""
+    slater = memory.slater
+    if slater is None:
+        return point
+    for _ in range(3):
+        over = np.where(program.equality, 0.0, point.g)
+        if not np.any(over > 0):
+            break
+        inside = np.where(program.equality, -1.0, slater.g)
+        share = float(np.max(np.where(over > 0, over / (over - inside), 0.0)))
+        share = min(1.0, 1.000001 * share + 1e-15)
+        at_slater = np.append(slater.weights, np.zeros(len(point.weights) - len(slater.weights)))
+        weights = (1 - share) * point.weights + share * at_slater
+        auxiliary = (1 - share) * point.auxiliary + share * slater.auxiliary
+        point = Point(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+    return point

@@ -1,0 +1,130 @@
+"""From CVXPY expressions to arrays, through CVXPY's own reduction to cone form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints.zero import Zero
+from cvxpy.error import DCPError, SolverError
+from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
+from cvxpy.settings import PARAM_PROB
+from numpy.typing import ArrayLike
+
+from bidual._errors import ProblemError
+from bidual.convex import Cones, ConicForm, Image
+from bidual.features.embedding import Embedding
+from bidual.problem._lift import Piece
+
+
+def cone_program(problem: cp.Problem) -> ParamConeProg:
+    """The problem in cone form, its parameters still symbols. CVXPY keeps the ids of the user's constraints."""
+    try:
+        data, _, _ = problem.get_problem_data(
+            # Quadratic objectives become second-order cones as well: one form of dual for everything.
+            cp.CLARABEL,
+            canon_backend=cp.SCIPY_CANON_BACKEND,
+            solver_opts={"use_quad_obj": False},
+        )
+    except DCPError:
+        raise
+    except (SolverError, NotImplementedError, ValueError) as error:
+        raise ProblemError(f"CVXPY cannot reduce this problem to the cones bidual knows: {error}") from error
+    return data[PARAM_PROB]
+
+
+def image_of(embedding: Embedding, cone: ParamConeProg) -> Image:
+    """The affine pieces as one image; `cone` is the program whose constraints are ``piece == 0``, in order."""
+    _, _, A, b = _arrays(cone)
+    # CVXPY writes every row, those of {0} included, as the limit minus the expression.
+    matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flat(b)
+    H, d = embedding.horizon, embedding.features.dimension
+    if not embedding.total:
+        # CVXPY flattens column by column: all steps of the first feature first.
+        h, feature = np.divmod(np.arange(H * d), d)
+        matrix = sp.csr_array(matrix[:, feature * H + h])
+    return Image(matrix, offset, H, embedding.total)
+
+
+def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
+    """The program that `image_of` reads."""
+    return cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(piece.affine, order="F")) for piece in pieces]))
+
+
+def conic_form(
+    cone: ParamConeProg,
+    constraints: Sequence[Sequence[cp.Constraint]],
+    images: Sequence[cp.Variable],
+    auxiliary: Sequence[cp.Variable],
+) -> ConicForm:
+    """The arrays of a cone program, with the parameters' values of this moment.
+
+    Args:
+        cone: the program.
+        constraints: the CVXPY constraints that hold the limits of each of the user's constraints, in order.
+        images: the variables that stand for images; any that CVXPY dropped have no part in this program.
+        auxiliary: the user's other variables, which come first among the rest.
+    """
+    c, offset, A, b = _arrays(cone)
+    G, c = sp.csc_array(-sp.csc_array(A)), _flat(c)
+    y_columns = [_columns(cone, variable) for variable in images]
+    first = [_columns(cone, variable) for variable in auxiliary]
+    taken = np.concatenate([*y_columns, *first, np.zeros(0, dtype=int)])
+    rest = np.setdiff1d(np.arange(c.size), taken)
+    y, u = np.concatenate([*y_columns, np.zeros(0, dtype=int)]), np.concatenate([*first, rest])
+    owner, sign = _owners(cone, constraints)
+    return ConicForm(
+        c_y=np.where(y >= 0, c[y], 0.0),
+        c_u=c[u],
+        offset=float(offset),
+        G_y=sp.csr_array(G[:, np.maximum(y, 0)] * (y >= 0)),
+        G_u=sp.csc_array(G[:, u]),
+        h=_flat(b),
+        cones=_cones(cone),
+        owner=owner,
+        sign=sign,
+    )
+
+
+def _columns(cone: ParamConeProg, variable: cp.Variable) -> np.ndarray:
+    start = cone.var_id_to_col.get(variable.id)
+    return np.full(variable.size, -1) if start is None else start + np.arange(variable.size)
+
+
+def _owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constraint]]) -> tuple[np.ndarray, np.ndarray]:
+    """For every row of the program the scalar constraint whose limit it holds, and the sign of its dual."""
+    owners: dict[int, tuple[int, float]] = {}
+    start = 0
+    for group in constraints:
+        for side, constraint in enumerate(group):
+            owners[constraint.id] = (start, -1.0 if side else 1.0)
+        start += group[0].size
+    owner, sign, row = [], [], 0
+    for constraint in cone.constraints:
+        first, factor = owners.get(constraint.id, (-1, 0.0))
+        size = constraint.size
+        owner.append(first + np.arange(size) if first >= 0 else np.full(size, -1))
+        sign.append(np.full(size, factor))
+        row += size
+    return np.concatenate([*owner, np.zeros(0, dtype=int)]), np.concatenate([*sign, np.zeros(0)])
+
+
+def _cones(cone: ParamConeProg) -> Cones:
+    dims = cone.cone_dims
+    if dims.psd or getattr(dims, "pnd", None):
+        raise ProblemError(
+            "the problem needs semidefinite or high-dimensional power cones (matrix inequalities, eigenvalues); "
+            "bidual supports linear, second-order, exponential and three-dimensional power cones"
+        )
+    return Cones(int(dims.zero), int(dims.nonneg), tuple(dims.soc), int(dims.exp), tuple(float(a) for a in dims.p3d))
+
+
+def _arrays(cone: ParamConeProg) -> tuple[Any, ...]:
+    """c, offset, A and b at the parameters' present values; CVXPY's own annotation is vaguer than what it returns."""
+    return cone.apply_parameters()
+
+
+def _flat(part: ArrayLike | sp.sparray) -> np.ndarray:
+    """CVXPY returns arrays or sparse matrices here, depending on the problem."""
+    return np.asarray(sp.coo_array(part).toarray() if sp.issparse(part) else part, dtype=np.float64).ravel()

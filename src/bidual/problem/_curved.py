@@ -1,0 +1,98 @@
+"""Problems with curvature or auxiliary variables: functions of affine images, and their cone forms."""
+
+from collections.abc import Mapping, Sequence
+
+import cvxpy as cp
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ProblemError
+from bidual.convex import ConicForm, ConvexProgram, Image
+from bidual.features.embedding import Embedding
+from bidual.problem._compile import cone_program, conic_form, image_of, pieces_program
+from bidual.problem._functions import Functions
+from bidual.problem._lift import lift
+from bidual.problem._limits import Line
+
+
+class Relaxed:
+    """The worst violation t, in units, to be minimised instead of the objective; equalities may be kept as they are."""
+
+    def __init__(self, functions: Functions, *, keep_equalities: bool) -> None:
+        self._functions = functions
+        self._t = cp.Variable(name="violation")
+        self._units = [cp.Parameter(g.shape, nonneg=True) for g in functions.constraints]
+        self._groups = [
+            self._group(g, unit, equal, keep_equalities)
+            for g, unit, equal in zip(functions.constraints, self._units, functions.equality, strict=True)
+        ]
+        # More than one unit of room is of no use, and auxiliary variables may allow any amount.
+        rows = [row for group in self._groups for row in group] + [self._t >= -1]
+        self._cone = cone_program(cp.Problem(cp.Minimize(self._t), rows))
+
+    def _group(self, g: cp.Expression, unit: cp.Parameter, equal: bool, keep: bool) -> list[cp.Constraint]:
+        room = unit * self._t if g.shape == () else cp.multiply(unit, self._t)
+        if not equal:
+            return [g <= room]
+        return [g == 0] if keep else [g <= room, -g <= room]
+
+    def form(self, units: Float[np.ndarray, "m"]) -> ConicForm:
+        """The cone form in these units."""
+        start = 0
+        for parameter in self._units:
+            parameter.value = units[start : start + parameter.size].reshape(parameter.shape, order="F")
+            start += parameter.size
+        return conic_form(self._cone, self._groups, self._functions.images, self._functions.auxiliary)
+
+
+class Forms:
+    """The cone forms of functions of images, compiled once: the problem itself and its relaxations."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        limits = zip(functions.constraints, functions.equality, strict=True)
+        self._constraints: list[cp.Constraint] = [g == 0 if equal else g <= 0 for g, equal in limits]
+        self._cone = cone_program(cp.Problem(cp.Minimize(functions.objective), self._constraints))
+        equal = functions.equality
+        self._violation = Relaxed(functions, keep_equalities=False) if equal else None
+        self._margin = Relaxed(functions, keep_equalities=True) if any(equal) and not all(equal) else None
+
+    def program(self, image: Image, lines: Sequence[Line]) -> ConvexProgram:
+        """The arrays, with the parameters' values of this moment."""
+        functions = self._functions
+        units = np.maximum(1.0, np.abs(np.concatenate([*(line.bounds for line in lines), np.zeros(0)])))
+        program = ConvexProgram(
+            image=image,
+            functions=functions.frozen(),
+            main=conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary),
+            violation=None if self._violation is None else self._violation.form(units),
+            margin=None if self._margin is None else self._margin.form(units),
+            equality=np.repeat(np.array(functions.equality, dtype=bool), [g.size for g in functions.constraints]),
+            units=units,
+            num_auxiliary=sum(v.size for v in functions.auxiliary),
+        )
+        _check_finite(program)
+        return program
+
+
+class Curved:
+    """A convex problem, compiled once; `program` fills in the parameters."""
+
+    def __init__(
+        self, objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint], embedding: Embedding
+    ) -> None:
+        self._embedding = embedding
+        functions, self._pieces = lift(objective, list(named.values()))
+        self._rows = pieces_program(self._pieces)
+        self._forms = Forms(functions)
+
+    def program(self, lines: Sequence[Line]) -> ConvexProgram:
+        """The arrays, with the parameters' values of this moment."""
+        return self._forms.program(image_of(self._embedding, self._rows), lines)
+
+
+def _check_finite(program: ConvexProgram) -> None:
+    image, main = program.image, program.main
+    parts = (image.matrix.data, image.offset, main.c_y, main.c_u, main.G_y.data, main.G_u.data, main.h)
+    if not (np.isfinite(main.offset) and all(np.all(np.isfinite(part)) for part in parts)):
+        raise ProblemError("the problem contains NaN or infinity: every coefficient must be finite")

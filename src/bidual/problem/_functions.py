@@ -1,0 +1,101 @@
+"""f and g evaluated by CVXPY itself, at images of the embedding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.atoms.atom import Atom
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from bidual.convex import AbstractFunctions
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Functions(AbstractFunctions):
+    """Expressions over image variables and auxiliary variables, in the problem's minimising form."""
+
+    objective: cp.Expression
+    constraints: tuple[cp.Expression, ...]
+    equality: tuple[bool, ...]
+    images: tuple[cp.Variable, ...]
+    auxiliary: tuple[cp.Variable, ...]
+
+    def values(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> tuple[float, np.ndarray]:
+        """F and g as CVXPY evaluates them."""
+        self._assign(y, auxiliary)
+        g = [_number(constraint) for constraint in self.constraints]
+        return float(_number(self.objective)[0]), np.concatenate([*g, np.zeros(0)])
+
+    def errors(
+        self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"], error: Float[np.ndarray, "n"]
+    ) -> tuple[float, Float[np.ndarray, "m"]]:
+        """Sums of |derivative| times error, by CVXPY's derivatives."""
+        self._assign(y, auxiliary)
+        parts = np.split(error, np.cumsum([v.size for v in self.images])[:-1])
+        moved = [self._moved(expression, parts) for expression in (self.objective, *self.constraints)]
+        return float(moved[0][0]), np.concatenate([*moved[1:], np.zeros(0)])
+
+    def frozen(self) -> "Functions":
+        """The same functions with parameters replaced by their present values."""
+        return replace(self, objective=_frozen(self.objective), constraints=tuple(_frozen(g) for g in self.constraints))
+
+    def _moved(self, expression: cp.Expression, errors: Sequence[np.ndarray]) -> Float[np.ndarray, "n"]:
+        total = np.zeros(expression.size)
+        derivatives = _derivatives(expression)
+        for variable, error in zip(self.images, errors, strict=True):
+            jacobian = derivatives.get(variable)
+            if jacobian is not None:
+                total += abs(_matrix(jacobian, variable.size)).T @ error
+            elif variable in derivatives:  # at a kink or an edge of the domain: the one-sided change instead
+                total += self._changed(expression, variable, error)
+        return total
+
+    def _changed(self, expression: cp.Expression, variable: cp.Variable, error: np.ndarray) -> np.ndarray:
+        here, at = _number(expression), np.asarray(variable.value)
+        change = np.zeros(expression.size)
+        for sign in (1.0, -1.0):
+            variable.value = at + sign * error.reshape(at.shape, order="F")
+            there = _number(expression)
+            change = np.maximum(change, np.where(np.isfinite(there), np.abs(there - here), 0.0))
+        variable.value = at
+        return change
+
+    def _assign(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> None:
+        for variables, numbers in ((self.images, y), (self.auxiliary, auxiliary)):
+            start = 0
+            for variable in variables:
+                variable.value = numbers[start : start + variable.size].reshape(variable.shape, order="F")
+                start += variable.size
+
+
+def _frozen(expression: cp.Expression) -> cp.Expression:
+    """The expression with parameters replaced by their present values."""
+    if isinstance(expression, cp.Parameter):
+        return cp.Constant(expression.value)
+    if not expression.parameters() or not isinstance(expression, Atom):
+        return expression
+    return expression.copy([_frozen(argument) for argument in expression.args])
+
+
+def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:
+    """CVXPY's derivatives by variable; None for a variable where an atom has none."""
+    try:
+        return expression.grad
+    except (NotImplementedError, ValueError, ZeroDivisionError):
+        return dict.fromkeys(expression.variables())
+
+
+def _matrix(jacobian: ArrayLike | sp.sparray, rows: int) -> sp.csr_array:
+    """CVXPY gives derivatives as sparse matrices, arrays or numbers."""
+    return sp.csr_array(jacobian if sp.issparse(jacobian) else np.asarray(jacobian).reshape(rows, -1))
+
+
+def _number(expression: cp.Expression) -> Float[np.ndarray, "n"]:
+    value = expression.value
+    assert value is not None  # every variable has been given one
+    return np.asarray(value, dtype=np.float64).ravel(order="F")

@@ -1,0 +1,79 @@
+"""From a problem over the embedding to the same problem over its affine images.
+
+Every largest affine expression of the embedding alone, `x.cost` summed or `x.visits / H`, is replaced by a fresh
+variable. What is left is small, holds all the curvature, and no longer knows about time, states or actions.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import cvxpy as cp
+from cvxpy.atoms.atom import Atom
+from cvxpy.constraints.zero import Equality
+
+from bidual._errors import ProblemError
+from bidual.features.embedding import Embedding
+from bidual.problem._functions import Functions
+
+
+class Piece(NamedTuple):
+    """An affine expression of the embedding and the variable that stands for it."""
+
+    affine: cp.Expression
+    variable: cp.Variable
+
+
+def lift(
+    objective: cp.Minimize | cp.Maximize, constraints: Sequence[cp.Constraint]
+) -> tuple[Functions, tuple[Piece, ...]]:
+    """The problem as functions of images, in its minimising form, and the pieces that the images stand for."""
+    variables = {v.id: v for part in (objective, *constraints) for v in part.variables()}
+    # Plain copies: signs and bounds declared with a variable are constraints of the problem by now.
+    plain = {i: cp.Variable(v.shape, name=v.name()) for i, v in variables.items() if not isinstance(v, Embedding)}
+    pieces: list[Piece] = []
+    f = _lift(objective.expr, pieces, plain)
+    g = []
+    for constraint in constraints:
+        left, right = (_lift(side, pieces, plain) for side in constraint.args)
+        g.append(left - right)
+    functions = Functions(
+        objective=-f if isinstance(objective, cp.Maximize) else f,
+        constraints=tuple(g),
+        equality=tuple(isinstance(constraint, Equality) for constraint in constraints),
+        images=tuple(piece.variable for piece in pieces),
+        auxiliary=tuple(plain.values()),
+    )
+    return functions, tuple(pieces)
+
+
+def _lift(expression: cp.Expression, pieces: list[Piece], plain: dict[int, cp.Variable]) -> cp.Expression:
+    variables = expression.variables()
+    if isinstance(expression, cp.Variable) and expression.id in plain:
+        return plain[expression.id]
+    if not variables or not isinstance(expression, Atom | Embedding):
+        return expression
+    if len(variables) == 1 and isinstance(variables[0], Embedding) and expression.is_affine():
+        pieces.append(Piece(expression, cp.Variable(expression.shape, name=f"y{len(pieces)}")))
+        return pieces[-1].variable
+    assert isinstance(expression, Atom)  # an embedding is affine
+    return _exact(expression, [_lift(argument, pieces, plain) for argument in expression.args])
+
+
+def _exact(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression:
+    """The expression over other arguments; powers and p-norms exactly, not by CVXPY's rational approximation.
+
+    The approximation may be another function, and a bound on it would not be one on the user's. Squares and
+    Euclidean norms are second-order cones as they are.
+    """
+    if isinstance(expression, cp.PowerApprox | cp.PnormApprox) and expression.get_data()[0] == 2:
+        return expression.copy(list(arguments))
+    if isinstance(expression, cp.PowerApprox):
+        return cp.Power(arguments[0], expression.get_data()[0])
+    if isinstance(expression, cp.PnormApprox):
+        return cp.Pnorm(arguments[0], *expression.get_data())
+    if isinstance(expression, cp.GeoMeanApprox) and expression.approx_error > 0:
+        raise ProblemError(
+            f"the weights of the geometric mean {expression} are no simple fractions, so CVXPY would approximate it: "
+            "write exp(sum of weights times log) or use weights with small denominators"
+        )
+    return expression.copy(list(arguments))

@@ -1,0 +1,44 @@
+"""Constraints as the user wrote them: CVXPY's normal form undone."""
+
+from typing import Literal, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ProblemError
+
+Sense = Literal["<=", ">=", "=="]
+
+
+class Line(NamedTuple):
+    """A constraint as the user wrote it: value `sense` bounds, entry by entry.
+
+    In the solver's form each entry is ``sign * (value - bound) <= 0`` (or == 0).
+    """
+
+    name: str
+    sense: Sense
+    sign: float
+    bounds: Float[np.ndarray, "n"]  # in CVXPY's column order
+
+
+class Limit(NamedTuple):
+    """A constraint as CVXPY holds it, its two sides put back in the user's order."""
+
+    name: str
+    sense: Sense
+    sign: float
+    value: cp.Expression
+    limit: cp.Expression
+    shape: tuple[int, ...]
+
+    def line(self) -> Line:
+        """The constraint with its limits as numbers, at the parameters' present values."""
+        bounds = np.broadcast_to(np.asarray(self.limit.value, dtype=np.float64), self.shape).ravel(order="F")
+        if not np.all(np.isfinite(bounds)):
+            raise ProblemError(
+                f"constraint {self.name!r} has the limit {bounds[~np.isfinite(bounds)][0]}: "
+                "a limit must be a finite number (0 is fine); drop the constraint if there is none"
+            )
+        return Line(self.name, self.sense, self.sign, bounds)

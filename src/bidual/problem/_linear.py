@@ -1,0 +1,45 @@
+"""Problems that are linear in the embedding: rows over it, which an exact small master takes directly."""
+
+from collections.abc import Mapping, Sequence
+
+import cvxpy as cp
+import numpy as np
+
+from bidual._errors import ProblemError
+from bidual.convex import AffineProgram, affine_program
+from bidual.features.embedding import Embedding
+from bidual.problem._compile import cone_program
+from bidual.problem._limits import Line
+
+
+class Linear:
+    """A linear problem, compiled once; `program` fills in the parameters."""
+
+    def __init__(
+        self, objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint], embedding: Embedding
+    ) -> None:
+        self._named = dict(named)
+        self._embedding = embedding
+        self._cone = cone_program(cp.Problem(objective, list(named.values())))
+
+    def program(self, lines: Sequence[Line]) -> AffineProgram:
+        """The rows, with the parameters' values of this moment."""
+        del lines
+        program = affine_program(
+            self._cone,
+            [constraint.id for constraint in self._named.values()],
+            [constraint.size for constraint in self._named.values()],
+            horizon=self._embedding.horizon,
+            total=self._embedding.total,
+        )
+        self._check_finite(program)
+        return program
+
+    def _check_finite(self, program: AffineProgram) -> None:
+        advice = "contains NaN or infinity: every coefficient must be finite"
+        if not (np.isfinite(program.offset) and np.all(np.isfinite(program.objective))):
+            raise ProblemError(f"the objective {advice}")
+        finite = np.isfinite(program.limits) & np.all(np.isfinite(program.rows), axis=(1, 2))
+        owners = np.repeat(list(self._named), [constraint.size for constraint in self._named.values()])
+        if not finite.all():
+            raise ProblemError(f"constraint {str(owners[~finite][0])!r} {advice}")
