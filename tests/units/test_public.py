@@ -45,7 +45,7 @@ MODULES = {
         "collapse",
         "visits",
     ],
-    "report": ["save_figure", "visits_figure"],
+    "report": ["policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],
 }
 
 

@@ -1,0 +1,189 @@
+"""What figures draw, not how it looks: arrows, lines, shades, words and files."""
+
+from dataclasses import replace
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
+from matplotlib.quiver import Quiver
+
+import bidual as bd
+from bidual.policies import MarkovPolicy
+from bidual.report._canvas import DARK, VERMILLION
+from bidual.tasks import Grid
+
+UP, RIGHT, DOWN, LEFT, STAY = range(5)
+MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))
+# Five states on a map of six cells: 1 and 2 share a cell, 3 is never visited, 4 cannot be left.
+GRID = Grid(("S..", "WGP"), np.array([0, 1, 1, 2, 4]), MOVES)
+
+
+@cache
+def _solved(name, *settings, **budget):
+    task = bd.tasks.find(name).with_settings(dict(settings))
+    return task.grid, replace(bd.solve(task.problem, task.mdp, **budget), task=name)
+
+
+@cache
+def _by_hand():
+    """Two steps whose visits and probabilities are chosen, over a model of five states."""
+    law = np.full((5, 5, 5), 0.2)
+    law[4] = np.eye(5)[4]
+    mdp = bd.TabularMDP(law, 0, 2)
+    solution = bd.solve(bd.Problem(cp.Minimize(cp.sum(mdp.embedding(one=np.ones(5)).one))), mdp)
+    table = np.zeros((2, 5, 5))
+    table[:, :, UP] = 1.0
+    table[0, 0] = [0, 0.75, 0.25, 0, 0]
+    table[1, 1], table[1, 2] = np.eye(5)[DOWN], np.eye(5)[STAY]
+    visits = np.array([[1, 0, 0, 0, 0], [0, 0.5, 0.25, 0, 0.25]])
+    return replace(solution, policy=MarkovPolicy(table), visits=visits)
+
+
+def _arrows(figure):
+    """{(row, column): {(down, right): (length, colour)}} with whole directions."""
+    (quiver,) = [c for c in figure.axes[0].collections if isinstance(c, Quiver)]
+    found = {}
+    for (x, y), u, v, colour in zip(quiver.XY, quiver.U, quiver.V, quiver.get_facecolors(), strict=True):
+        length = np.hypot(u, v)
+        found.setdefault((int(y), int(x)), {})[round(v / length), round(u / length)] = (length, colour)
+    return found
+
+
+def _dots(figure):
+    (dots,) = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
+    return dots
+
+
+def _line(axes, start):
+    (line,) = [line for line in axes.lines if str(line.get_label()).startswith(start)]
+    return line
+
+
+def _shades(axes):
+    """The x ranges of the shaded spans."""
+    return [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
+
+
+def _known(values):
+    return [np.nan if value is None else value for value in values]
+
+
+# Maps
+
+
+def test_arrows_are_where_the_policy_goes_and_point_where_it_goes():
+    arrows = _arrows(bd.report.policy_figure(_by_hand(), GRID))
+    # Nothing where it never goes (row 0, column 2), in the goal that nothing leaves (1, 1), or in walls and pits.
+    assert {cell: set(ways) for cell, ways in arrows.items()} == {(0, 0): {(0, 1), (1, 0)}, (0, 1): {(1, 0)}}
+
+
+def test_a_larger_share_is_a_longer_and_darker_arrow_within_the_cell():
+    arrows = _arrows(bd.report.policy_figure(_by_hand(), GRID))
+    right, down = arrows[0, 0][0, 1], arrows[0, 0][1, 0]
+    # In the next cell, two visits in three go down: the share lies between the two above, and so does the length.
+    between = arrows[0, 1][1, 0]
+    assert 0.5 > right[0] > between[0] > down[0] > 0
+    assert right[1][3] > between[1][3] > down[1][3] > 0
+    slope = (right[0] - down[0]) / (0.75 - 0.25)
+    assert between[0] == pytest.approx(down[0] + slope * (2 / 3 - 0.25), abs=1e-12)
+
+
+def test_staying_is_a_dot():
+    dots = _dots(bd.report.policy_figure(_by_hand(), GRID))
+    assert dots.get_offsets().tolist() == [[1, 0]]
+
+
+def test_a_draw_has_another_colour_than_a_change_over_time():
+    arrows = _arrows(bd.report.policy_figure(_by_hand(), GRID))
+    assert tuple(arrows[0, 0][0, 1][1][:3]) == to_rgb(VERMILLION)
+    assert tuple(arrows[0, 1][1, 0][1][:3]) == to_rgb(DARK)
+
+
+def test_cells_hardly_ever_visited_are_faint():
+    solution = _by_hand()
+    visits = solution.visits.copy()
+    visits[1, 3] = 1e-6
+    arrows = _arrows(bd.report.policy_figure(replace(solution, visits=visits), GRID))
+    assert min(arrows[0, 2][-1, 0][1][:3]) > 0.6
+
+
+def test_one_step_shows_that_step_only():
+    first = bd.report.policy_figure(_by_hand(), GRID, step=0)
+    assert set(_arrows(first)) == {(0, 0)}
+    assert "at step 0" in first.axes[0].get_title()
+    second = bd.report.policy_figure(_by_hand(), GRID, step=1)
+    assert set(_arrows(second)) == {(0, 1)}
+
+
+def test_actions_of_the_same_direction_share_an_arrow():
+    moves = ((-1, 0), (0, 1), (0, 2), (0, -1), (0, 0))
+    arrows = _arrows(bd.report.policy_figure(_by_hand(), replace(GRID, moves=moves)))
+    assert list(arrows[0, 0]) == [(0, 1)]
+    assert arrows[0, 0][0, 1][1][3] == 1.0
+
+
+@pytest.mark.parametrize("figure", [bd.report.visits_figure, bd.report.policy_figure])
+def test_marks_are_told(figure):
+    words = [text.get_text() for text in figure(_by_hand(), GRID).axes[0].texts]
+    assert [word for word in words if word.isalpha()] == ["start", "goal", "pit"]
+
+
+def test_a_map_too_fine_for_words_has_letters():
+    solution = _by_hand()
+    grid = Grid(("S" + "." * 38 + "G",) * 3, np.array([0, 1, 1, 2, 4]), MOVES)
+    figure = bd.report.visits_figure(solution, grid)
+    assert {text.get_text() for text in figure.axes[0].texts} == {"S", "G", ""}
+    assert figure.get_figwidth() < 14
+
+
+def test_the_figure_shows_every_step_that_is_spent():
+    """The numbers on the map add up to the horizon."""
+    grid, solution = _solved("rover")
+    image = bd.report.visits_figure(solution, grid).axes[0].images[0].get_array()
+    assert abs((np.asarray(image) ** 2).sum() - 30) <= 1e-9
+
+
+def test_the_rover_draws_its_turn_towards_the_pit():
+    grid, solution = _solved("rover")
+    turn = _arrows(bd.report.policy_figure(solution, grid))[0, 3]
+    assert set(turn) == {(0, 1), (1, 0)}
+    assert tuple(turn[1, 0][1][:3]) == to_rgb(VERMILLION)
+
+
+def test_a_map_of_another_model_is_refused():
+    for figure in (bd.report.visits_figure, bd.report.policy_figure):
+        with pytest.raises(bd.PolicyError, match="draw it on the map of its own task"):
+            figure(_solved("media")[1], GRID)
+
+
+def test_a_step_that_is_not_there_is_refused():
+    with pytest.raises(bd.PolicyError, match="the steps are 0 to 1"):
+        bd.report.policy_figure(_by_hand(), GRID, step=2)
+
+
+# Without a map
+
+
+def test_without_a_map_the_likeliest_action_is_drawn_as_opaque_as_it_is_likely():
+    _, solution = _solved("riverswim")
+    figure = bd.report.policy_figure(solution)
+    image = np.asarray(figure.axes[0].images[0].get_array())
+    assert image.shape == (6, 20, 4)
+    np.testing.assert_allclose(image[..., 3], np.where(solution.visits > 0, solution.policy.table.max(2), 0).T)
+    colours = {tuple(image[s, h, :3]) for h, s in np.argwhere(solution.visits > 0)}
+    assert len(colours) == 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["action 0", "action 1", "never there"]
+    # The one draw of the optimal policy is written out.
+    (percent,) = [text.get_text() for text in figure.axes[0].texts]
+    h, s = np.argwhere((solution.visits > 0) & (solution.policy.table.max(2) < 1 - 1e-9))[0]
+    assert percent == f"{100 * solution.policy.table[h, s].max():.0f}%"
+
+
+def test_a_policy_too_large_to_read_is_refused():
+    _, solution = _solved("rover")
+    assert not bd.report.policy_is_drawable(solution, None)
+    with pytest.raises(bd.PolicyError, match="unreadable without a map"):
+        bd.report.policy_figure(solution)
