@@ -13,6 +13,7 @@ from matplotlib.quiver import Quiver
 import bidual as bd
 from bidual.policies import MarkovPolicy
 from bidual.report._canvas import DARK, VERMILLION
+from bidual.solution import Progress
 from bidual.tasks import Grid
 
 UP, RIGHT, DOWN, LEFT, STAY = range(5)
@@ -187,3 +188,79 @@ def test_a_policy_too_large_to_read_is_refused():
     assert not bd.report.policy_is_drawable(solution, None)
     with pytest.raises(bd.PolicyError, match="unreadable without a map"):
         bd.report.policy_figure(solution)
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("name", ["rover", "media"])
+def test_lines_are_the_history_in_the_users_sense(name):
+    _, solution = _solved(name)
+    top, bottom = bd.report.bounds_figure(solution).axes
+    plans = [state.plans for state in solution.history]
+    for side in ("lower", "upper"):
+        line = _line(top, side)
+        np.testing.assert_array_equal(line.get_xdata(), plans)
+        np.testing.assert_array_equal(line.get_ydata(), _known(getattr(state, side) for state in solution.history))
+    gap = np.array(_known(state.gap for state in solution.history))
+    shown = np.asarray(_line(bottom, "gap between").get_ydata())
+    np.testing.assert_allclose(shown, np.maximum(gap, 2.0**-52 * max(1, solution.value)))
+    assert bottom.get_yscale() == "log"
+    reached = _line(top, "lower" if name == "rover" else "upper").get_label()
+    assert "reached by a feasible policy" in reached
+    unbeaten = _line(top, "upper" if name == "rover" else "lower").get_label()
+    assert ("above" if name == "rover" else "below") in unbeaten
+
+
+def test_the_marks_are_the_certificates():
+    _, solution = _solved("rover")
+    top, bottom = bd.report.bounds_figure(solution).axes
+    assert _line(top, "certified").get_ydata().tolist() == [solution.lower, solution.upper]
+    assert _line(bottom, "certified").get_ydata().tolist() == [solution.gap]
+    assert _line(bottom, "certified").get_xdata().tolist() == [solution.plans]
+
+
+def test_plans_without_a_feasible_policy_are_shaded():
+    _, solution = _solved("rover")
+    assert [state.lower is None for state in solution.history[:2]] == [True, False]
+    for axes in bd.report.bounds_figure(solution).axes:
+        assert _shades(axes) == [(0.5, 2)]
+
+
+def test_without_such_plans_nothing_is_shaded():
+    figure = bd.report.bounds_figure(_by_hand())
+    assert [_shades(axes) for axes in figure.axes] == [[], []]
+    assert not [line for line in figure.axes[1].lines if "violation" in line.get_label()]
+
+
+def test_an_infeasible_problem_is_shaded_throughout_and_shows_its_violation():
+    _, solution = _solved("rover", ("budget", "0"))
+    top, bottom = bd.report.bounds_figure(solution).axes
+    assert _shades(top) == _shades(bottom) == [(0.5, solution.plans + 0.5)]
+    violation = np.asarray(_line(bottom, "largest violation").get_ydata())
+    np.testing.assert_allclose(violation, [state.violation for state in solution.history])
+    assert _line(bottom, "certified").get_ydata().tolist() == [solution.conflict.least["pits"]]
+    assert not [line for line in top.lines if line.get_label().startswith("certified")]
+    assert "infeasible" in top.get_title()
+
+
+def test_one_plan_is_enough(tmp_path):
+    _, solution = _solved("rover", max_plans=1)
+    figure = bd.report.bounds_figure(solution)
+    bd.report.save_figure(figure, tmp_path / "bounds.png")
+    top = figure.axes[0]
+    np.testing.assert_array_equal(_line(top, "certified").get_ydata(), [np.nan, solution.upper])
+    assert _line(top, "upper").get_marker() == "o"
+    assert [tick for tick in top.get_xticks() if 0.5 <= tick <= 1.5] == [1]
+    # The solver's and the certified bound differ by rounding, which is not to be magnified.
+    assert np.ptp(top.get_ylim()) > 0.1
+
+
+def test_five_hundred_plans_stay_readable():
+    """No dots, and a first bound that is far off does not flatten the rest."""
+    history = [Progress(n, None if n < 4 else 1 - 1 / n, 1 + 1e9 / n**6, 0.5, 0.0) for n in range(1, 501)]
+    solution = replace(_solved("rover")[1], history=tuple(history), lower=0.998, upper=1.001, plans=500)
+    top, bottom = bd.report.bounds_figure(solution).axes
+    assert _line(top, "upper").get_marker() == "None"
+    assert np.ptp(top.get_ylim()) < 1
+    assert bottom.get_xlim() == (0.5, 500.5)

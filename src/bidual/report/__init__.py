@@ -1,5 +1,6 @@
 """Figures of solutions."""
 
+from bidual.report._bounds import bounds_figure as bounds_figure
 from bidual.report._canvas import save_figure as save_figure
 from bidual.report._policy import policy_figure as policy_figure
 from bidual.report._policy import policy_is_drawable as policy_is_drawable
