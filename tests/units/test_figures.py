@@ -6,7 +6,7 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.quiver import Quiver
 
@@ -264,3 +264,133 @@ def test_five_hundred_plans_stay_readable():
     assert _line(top, "upper").get_marker() == "None"
     assert np.ptp(top.get_ylim()) < 1
     assert bottom.get_xlim() == (0.5, 500.5)
+
+
+# Price curves
+
+CURVE = {"limits": [0.0, 1, 2], "lower": [np.nan, 3, 4], "upper": [np.nan, 3.5, 4], "prices": [np.nan, 1.5, 0.5]}
+
+
+def _tangents(figure):
+    (strokes,) = [c for c in figure.axes[0].collections if c.get_label() == "slope: the price"]
+    assert isinstance(strokes, LineCollection)
+    return [np.diff(segment, axis=0)[0] for segment in strokes.get_segments()]
+
+
+@pytest.mark.parametrize(
+    ("sense", "relation", "sign"),
+    [
+        ("maximize", "<=", 1),
+        ("maximize", ">=", -1),
+        ("maximize", "==", 1),
+        ("minimize", "<=", -1),
+        ("minimize", ">=", 1),
+        ("minimize", "==", -1),
+    ],
+)
+def test_tangents_have_the_price_as_slope(sense, relation, sign):
+    figure = bd.report.curve_figure(**CURVE, sense=sense, relation=relation)
+    assert [dy / dx for dx, dy in _tangents(figure)] == pytest.approx([1.5 * sign, 0.5 * sign])
+
+
+@pytest.mark.parametrize("name", ["media", "riverswim"])
+def test_tangents_touch_the_curve_of_a_solved_task(name):
+    """The slope lies between those of the chords to either side, as on any convex or concave curve."""
+    limits = [4.0, 5.0, 6.0]
+    solutions = [_solved(name, ("budget", repr(limit)))[1] for limit in limits]
+    figure = bd.report.curve_figure(
+        limits=limits,
+        lower=[s.lower for s in solutions],
+        upper=[s.upper for s in solutions],
+        prices=[s.constraints[0].price for s in solutions],
+        sense=solutions[0].sense,
+    )
+    values = [s.value for s in solutions]
+    dx, dy = _tangents(figure)[1]
+    # The values are within 1e-6 of the optimum, so chords of length 1 are within 2e-6; the price adds its own 1e-6.
+    assert min(np.diff(values)) - 3e-6 <= dy / dx <= max(np.diff(values)) + 3e-6
+
+
+def test_optimum_and_price_are_the_arrays():
+    top, bottom = bd.report.curve_figure(**CURVE, constraint="pits").axes
+    np.testing.assert_array_equal(_line(top, "optimum").get_ydata(), [np.nan, 3.25, 4])
+    np.testing.assert_array_equal(bottom.lines[0].get_ydata(), CURVE["prices"])
+    assert "pits" in bottom.get_xlabel()
+    assert "pits" in top.get_title()
+
+
+@pytest.mark.parametrize(
+    ("relation", "shaded", "idle"),
+    [("<=", ["left"], [1.7]), (">=", ["right"], [0.4]), ("==", ["left", "right"], [])],
+)
+def test_limits_that_no_policy_keeps_are_shaded(relation, shaded, idle):
+    figure = bd.report.curve_figure(**CURVE, relation=relation, achievable=(0.4, 1.7))
+    for axes in figure.axes:
+        left, right = axes.get_xlim()
+        spans = {"left": (left, 0.4), "right": (1.7, right)}
+        np.testing.assert_allclose(_shades(axes), [spans[side] for side in shaded])
+        lines = [line for line in axes.lines if str(line.get_label()).startswith("every policy")]
+        assert [np.asarray(line.get_xdata())[0] for line in lines] == idle
+
+
+def test_curves_of_one_point_and_of_none(tmp_path):
+    one = bd.report.curve_figure(limits=[1.0], lower=[2.0], upper=[2.0], prices=[0.3])
+    assert len(_tangents(one)) == 1
+    nothing = {name: [np.nan] for name in ("lower", "upper", "prices")}
+    none = bd.report.curve_figure(limits=[1.0], **nothing, achievable=(3.0, 4.0))
+    assert none.axes[0].texts[0].get_text() == "no optimum is known at these limits"
+    assert _shades(none.axes[0]) == [none.axes[0].get_xlim()]
+    for figure in (one, none):
+        bd.report.save_figure(figure, tmp_path / "curve.png")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prices": [1.0]}, r"prices must have one entry per limit, shape \(3,\); its shape is \(1,\)"),
+        ({"lower": np.array(1.0)}, r"lower must have one entry per limit"),
+        ({"limits": np.array([[1.0]])}, r"limits must be a vector with at least one entry; its shape is \(1, 1\)"),
+        ({"limits": []}, "at least one entry"),
+        ({"limits": [0.0, 2, 1]}, "strictly increasing"),
+        ({"limits": [0.0, 1, np.nan]}, "finite"),
+        ({"lower": [0.0, 9, 4]}, "lower is above upper at limit 1"),
+        ({"achievable": (2.0, 1.0)}, "least and most"),
+        ({"relation": "<"}, "relation must be one of '<=', '>=', '=='; got '<'"),
+        ({"sense": "max"}, "sense must be one of 'maximize', 'minimize'; got 'max'"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        bd.report.curve_figure(**{**CURVE, **change})
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", ["rover", "box", "media"])
+def test_figures_are_drawn_without_a_display(name, tmp_path, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    grid, solution = _solved(name)
+    figures = {
+        "visits": bd.report.visits_figure(solution, grid),
+        "policy": bd.report.policy_figure(solution, grid),
+        "bounds": bd.report.bounds_figure(solution),
+    }
+    for kind, figure in figures.items():
+        path = tmp_path / f"{kind}.png"
+        bd.report.save_figure(figure, path)
+        # A whole PNG from its first to its last chunk.
+        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert path.read_bytes().endswith(b"IEND\xaeB`\x82")
+        assert path.stat().st_size > 10_000
+
+
+def test_a_title_of_ones_own():
+    grid, solution = _solved("rover")
+    for figure in (
+        bd.report.visits_figure(solution, grid, title="mine"),
+        bd.report.policy_figure(solution, grid, title="mine"),
+        bd.report.bounds_figure(solution, title="mine"),
+        bd.report.curve_figure(**CURVE, title="mine"),
+    ):
+        assert figure.axes[0].get_title() == "mine"

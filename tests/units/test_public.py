@@ -45,7 +45,7 @@ MODULES = {
         "collapse",
         "visits",
     ],
-    "report": ["bounds_figure", "policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],
+    "report": ["bounds_figure", "curve_figure", "policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],
 }
 
 
