@@ -1,6 +1,7 @@
 """The command line's contract: JSON, exit codes, messages, files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -69,10 +70,13 @@ def test_check_only_solves_nothing(bidual):
     assert facts["rows"] == 3
 
 
-def test_out_writes_solution_json_and_figure(bidual, tmp_path):
+def test_out_writes_solution_json_and_figures(bidual, tmp_path):
     process = bidual("solve", "riverswim", "--out", "a/b")
     assert process.returncode == 0
-    assert sorted(p.name for p in (tmp_path / "a/b").iterdir()) == ["solution.bidual", "solution.json", "visits.png"]
+    names = ["solution.bidual", "solution.json", "visits.png", "policy.png", "bounds.png"]
+    wrote = [line for line in process.stderr.splitlines() if line.startswith("wrote ")]
+    assert wrote == [f"wrote {Path('a/b') / name}" for name in names]
+    assert sorted(p.name for p in (tmp_path / "a/b").iterdir()) == sorted(names)
     assert json.loads((tmp_path / "a/b/solution.json").read_text())["task"] == "riverswim"
     assert bd.load(tmp_path / "a/b/solution.bidual").shape == (20, 6, 2)
     process = bidual("check", "a/b/solution.bidual")
@@ -92,7 +96,9 @@ def test_demo_tells_its_story(bidual, tmp_path):
     process = bidual("demo")
     assert process.returncode == 0, process.stderr
     assert "No policy that keeps the damage within 0.3 earns more than 1.536289" in process.stdout
-    assert (tmp_path / "bidual-demo" / "visits.png").is_file()
+    for name in ("visits.png", "policy.png", "bounds.png"):
+        assert (tmp_path / "bidual-demo" / name).read_bytes().startswith(b"\x89PNG")
+        assert f"  {Path('bidual-demo') / name}\n" in process.stdout
 
 
 def test_tasks_lists_parameters_constraints_and_optima(bidual):

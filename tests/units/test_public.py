@@ -59,7 +59,7 @@ MODULES = {
         "collapse",
         "visits",
     ],
-    "report": ["save_figure", "visits_figure"],
+    "report": ["bounds_figure", "curve_figure", "policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],
 }
 
 

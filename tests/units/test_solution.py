@@ -1,4 +1,4 @@
-"""How a solution reads, as text, HTML, JSON and picture."""
+"""How a solution reads, as text, HTML and JSON."""
 
 import json
 
@@ -150,21 +150,3 @@ def test_total_embeddings_come_back_as_totals():
     solution = bd.solve(bd.Problem(cp.Minimize(x.s0), [x.s1 <= 2]), instance.mdp)
     assert solution.embedding.shape == (4,)
     assert solution.value == pytest.approx(solution.embedding[0], abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["rover", "box", "media"])
-def test_figures_are_drawn_without_a_display(name, tmp_path, monkeypatch):
-    monkeypatch.delenv("DISPLAY", raising=False)
-    task, solution = _solve(name)
-    path = tmp_path / "visits.png"
-    bd.report.save_figure(bd.report.visits_figure(solution, task.grid), path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert path.stat().st_size > 10_000
-
-
-def test_the_figure_shows_every_step_that_is_spent():
-    """The numbers on the map add up to the horizon."""
-    task, solution = _solve("rover")
-    figure = bd.report.visits_figure(solution, task.grid)
-    image = figure.axes[0].images[0].get_array()
-    assert abs((np.asarray(image) ** 2).sum() - 30) <= 1e-9

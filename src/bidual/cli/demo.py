@@ -11,7 +11,7 @@ Pits pay like the goal but count as damage, and the expected damage may be at mo
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the command."""
-    parser = commands.add_parser("demo", help="solve the rover, print its certificate, draw its visits")
+    parser = commands.add_parser("demo", help="solve the rover, print its certificate, draw what it does")
     parser.add_argument(
         "--out",
         type=Path,
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         f"Allowing a little more damage would pay {pits.price:.3f} per unit.\n"
     )
     paths = write_outputs(solution, args.out, target.grid)
-    print(f"Policy, numbers and a figure of the visits are in {args.out}:")
+    print(f"Policy, numbers and figures are in {args.out}:")
     for path in paths:
         print(f"  {path}")
     command = "bidual" if shutil.which("bidual") else sys.argv[0]

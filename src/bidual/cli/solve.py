@@ -29,7 +29,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--plans", type=int, metavar="N", help="stop after this many plans")
     parser.add_argument("--dual", choices=["corrective"], default="corrective", help="the dual player")
     parser.add_argument("--check-only", action="store_true", help="check problem and model, solve nothing")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figure there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.set_defaults(run=run)
 

@@ -1,0 +1,134 @@
+"""How a solve closed in: its bounds and their gap, plan by plan.
+
+The lines are the solver's own numbers, as the progress line shows them. The marks at the end are the certificate's:
+only they have been derived a second time.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bidual.report._canvas import BLUE, DARK, GREEN, SHADE, VERMILLION, headline, new_figure, set_title, whole_numbers
+from bidual.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DOTTED = 40  # plans up to which each has a dot of its own
+_ROUNDING = 2.0**-52
+
+
+def bounds_figure(solution: Solution, title: str = "") -> "Figure":
+    """Lower and upper bound over the plans, in the user's sense, and below them the gap.
+
+    While no feasible policy is known there is no gap: those plans are shaded, and the largest violation is drawn in
+    its place.
+    """
+    figure = new_figure(8.4, 5.0)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    plans = np.array([state.plans for state in solution.history])
+    searching = _searching(solution)
+    _draw_bounds(top, solution, plans)
+    _draw_gap(bottom, solution, plans, searching)
+    for axes in (top, bottom):
+        _shade(axes, plans, searching)
+        axes.grid(alpha=0.25)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
+    bottom.set_xlim(0.5, plans[-1] + 0.5)
+    bottom.set_xlabel("plans made")
+    whole_numbers(bottom, "x")
+    set_title(top, title or headline(solution, "bounds on the optimum"), figure.get_figwidth())
+    return figure
+
+
+def _searching(solution: Solution) -> Bool[np.ndarray, "n"]:
+    """After which plans no feasible policy was known: the policy's own side has no bound."""
+    own = [state.lower if solution.sense == "maximize" else state.upper for state in solution.history]
+    return np.array([bound is None for bound in own])
+
+
+def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
+    lower = _numbers([state.lower for state in solution.history])
+    upper = _numbers([state.upper for state in solution.history])
+    reached, unbeaten = "reached by a feasible policy", "no feasible policy is {}"
+    maximises = solution.sense == "maximize"
+    words = (unbeaten.format("above"), reached) if maximises else (reached, unbeaten.format("below"))
+    style = _style(plans)
+    for side, bound, colour, meaning in (
+        ("upper", upper, VERMILLION, words[0]),
+        ("lower", lower, BLUE, words[1]),
+    ):
+        # A leading underscore keeps a line without any number out of the legend.
+        known = "" if np.isfinite(bound).any() else "_"
+        axes.plot(plans, bound, color=colour, label=f"{known}{side} bound:\n{meaning}", **style)
+    axes.fill_between(plans, lower, upper, step="post", color=BLUE, alpha=0.08, linewidth=0)
+    ends = _numbers([solution.lower, solution.upper])
+    if not np.isnan(ends).all():
+        _mark_end(axes, int(plans[-1]), ends, "certified at the end")
+    _focus(axes, lower, upper, ends)
+    axes.set_ylabel("objective")
+
+
+def _focus(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.ndarray) -> None:
+    """Leave out what the first tenth of the plans knew: it can be so far off that nothing else would be seen."""
+    late = len(lower) // 10
+    shown = np.concatenate([lower[late:], upper[late:], ends])
+    shown = shown[np.isfinite(shown)]
+    if shown.size:
+        size = max(1.0, abs(float(shown[0])))
+        # Bounds that differ by rounding are one bound: do not magnify what lies between them.
+        margin = 0.06 * (np.ptp(shown) if np.ptp(shown) > 1e-7 * size else size)
+        axes.set_ylim(shown.min() - margin, shown.max() + margin)
+
+
+def _draw_gap(axes: "Axes", solution: Solution, plans: np.ndarray, searching: np.ndarray) -> None:
+    axes.set_yscale("log")
+    gap = _numbers([state.gap for state in solution.history])
+    violation = np.where(searching, [state.violation for state in solution.history], np.nan)
+    if not searching.all():
+        axes.plot(plans, _positive(gap, solution.value), color=DARK, label="gap between the bounds", **_style(plans))
+        axes.axhline(_requested(solution), color="0.45", linestyle=":", linewidth=1.2, label="gap asked for")
+    if searching.any():
+        violation = _positive(violation, 1.0)
+        axes.plot(plans, violation, color=GREEN, linestyle="--", label="largest violation", **_style(plans))
+    if solution.gap is not None:
+        _mark_end(axes, int(plans[-1]), _positive(np.array([solution.gap]), solution.value), "certified gap")
+    elif solution.conflict is not None:
+        # Some constraint is violated by at least its own amount, so the largest violation is at least the smallest.
+        least = np.array([min(solution.conflict.least.values())])
+        _mark_end(axes, int(plans[-1]), least, "certified: every policy\nviolates at least this much")
+    axes.set_ylabel("violation" if searching.all() else "gap, violation" if searching.any() else "gap")
+
+
+def _requested(solution: Solution) -> float:
+    return solution.goal.gap * (abs(solution.value) if solution.goal.relative else 1.0)
+
+
+def _positive(numbers: np.ndarray, size: float) -> np.ndarray:
+    """A logarithmic axis has no zero: what is no more than rounding is drawn at the size of rounding."""
+    return np.maximum(numbers, _ROUNDING * max(1.0, abs(size)))
+
+
+def _mark_end(axes: "Axes", plan: int, values: np.ndarray, label: str) -> None:
+    look: dict[str, Any] = {"marker": "D", "markersize": 6, "markerfacecolor": "white", "markeredgecolor": "black"}
+    axes.plot(np.full(len(values), plan), values, linestyle="none", label=label, zorder=4, clip_on=False, **look)
+
+
+def _shade(axes: "Axes", plans: np.ndarray, searching: np.ndarray) -> None:
+    """The plans without a feasible policy; they come first, if at all."""
+    if searching.any():
+        end = plans[-1] + 0.5 if searching.all() else plans[~searching][0]
+        axes.axvspan(0.5, end, color=SHADE, zorder=0, label="no feasible policy known")
+
+
+def _style(plans: np.ndarray) -> dict[str, Any]:
+    dots = {"marker": "o", "markersize": 3.5} if len(plans) <= _DOTTED else {}
+    return {"drawstyle": "steps-post", "linewidth": 1.6, **dots}
+
+
+def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
+    """NaN, which is not drawn, for what is not known."""
+    return np.array([np.nan if value is None else value for value in values], dtype=float)

@@ -1,0 +1,54 @@
+"""What every figure shares: a canvas without pyplot, colours that colour-blind readers can tell apart, a headline.
+
+Figures are drawn on a canvas of their own: no window, no display, no global state.
+"""
+
+import os
+import textwrap
+from typing import TYPE_CHECKING
+
+from bidual.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette.
+BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+ACTIONS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#F0E442", "#000000")
+DARK, SHADE = "0.15", "0.9"
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure, sizes in inches, that leaves room for its own labels."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write the figure in the format that the file name ends in."""
+    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.08)
+
+
+def set_title(axes: "Axes", title: str, width: float) -> None:
+    """Write the title over the axes, in as many lines as the figure's width in inches asks for."""
+    axes.set_title("\n".join(textwrap.wrap(title, width=int(12 * width))), fontsize=11)
+
+
+def headline(solution: Solution, what: str) -> str:
+    """`what` is shown, of which task, and how its solve ended."""
+    name = f"{solution.task}: " if solution.task else ""
+    ending = {
+        "infeasible": "infeasible, the least violation found",
+        "undecided": "undecided, not shown to be feasible",
+    }.get(solution.status, f"{solution.status}, {solution.sense} {solution.value:.4f}")
+    return f"{name}{what} ({ending})"
+
+
+def whole_numbers(axes: "Axes", which: str) -> None:
+    """Ticks of the axis "x" or "y" at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -1,0 +1,100 @@
+"""A map as the ground of a figure: a heat map over its cells, grey walls, and marks in words."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import PolicyError
+from bidual.report._canvas import new_figure
+from bidual.tasks import Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+_MARKS = {"S": "start", "G": "goal", "P": "pit", "W": "wall", "X": "box"}
+_ROOMY = 0.45  # inches of a cell that holds a word or a number in small print
+
+
+def map_shape(grid: Grid) -> tuple[int, int]:
+    """Rows and columns."""
+    return len(grid.rows), len(grid.rows[0])
+
+
+def cell_size(grid: Grid) -> float:
+    """Inches of a cell: a figure of about 5 inches, larger for large maps but never more than 12."""
+    longest = max(map_shape(grid))
+    return min(max(5.0 / longest, 0.28), 0.85, 12.0 / longest)
+
+
+def roomy(grid: Grid) -> bool:
+    """Whether a cell holds words and numbers."""
+    return cell_size(grid) >= _ROOMY
+
+
+def map_figure(grid: Grid) -> "tuple[Figure, Axes]":
+    """An empty figure in proportion to the map."""
+    height, width = map_shape(grid)
+    figure = new_figure(max(width * cell_size(grid), 3.4) + 1.4, max(height * cell_size(grid), 1.0) + 1.0)
+    figure.set_layout_engine("compressed")  # cells are square: no gaps beside them
+    axes = figure.add_subplot()
+    axes.set_xticks([])
+    axes.set_yticks([])
+    return figure, axes
+
+
+def check_map(grid: Grid, states: int, actions: int) -> None:
+    """Raise where the map is not one of this policy's states and actions."""
+    if grid.cells.size != states or len(grid.moves) != actions:
+        raise PolicyError(
+            f"the map is of {grid.cells.size} states and {len(grid.moves)} actions, the policy of {states} states and "
+            f"{actions} actions; draw it on the map of its own task"
+        )
+
+
+def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
+    """The weights of the states, added up in their cells."""
+    height, width = map_shape(grid)
+    return np.bincount(grid.cells, weights=weights, minlength=height * width).reshape(height, width)
+
+
+def draw_heat(
+    figure: "Figure",
+    axes: "Axes",
+    grid: Grid,
+    count: Float[np.ndarray, "rows columns"],
+    colours: "str | Colormap",
+    label: str = "expected steps in the cell",
+) -> None:
+    """Colour each cell by its count, walls grey, with a scale beside or, on a flat map, below."""
+    walls = np.array([[mark == "W" for mark in row] for row in grid.rows])
+    # A square root keeps rarely visited cells apart from those never visited.
+    root = np.sqrt(count)
+    image = axes.imshow(np.ma.masked_array(root, walls), cmap=colours, vmin=0, interpolation="nearest")
+    axes.set_facecolor("0.75")
+    flat = map_shape(grid)[0] * cell_size(grid) < 2.5
+    place: dict[str, Any] = {"orientation": "horizontal", "aspect": 40} if flat else {}
+    bar = figure.colorbar(image, ax=axes, label=label, **place)
+    ticks = _round_numbers(float(count.max()))
+    bar.set_ticks([np.sqrt(tick) for tick in ticks], labels=[f"{tick:g}" for tick in ticks])
+
+
+def _round_numbers(most: float) -> list[float]:
+    """0 and the numbers 1, 2, 5 times a power of ten that are far enough apart on a square root scale up to `most`."""
+    powers = 10.0 ** np.arange(-4, 7)
+    return [0.0] + [number for number in np.outer(powers, [1, 2, 5]).ravel() if most / 20 <= number <= most]
+
+
+def mark_of(grid: Grid, row: int, column: int) -> str:
+    """What is at the cell: a word where there is room, else its letter; nothing for open ground and walls."""
+    letter = grid.rows[row][column]
+    if letter == "W" or letter not in _MARKS:
+        return ""
+    return _MARKS[letter] if roomy(grid) else letter
+
+
+def short(number: float) -> str:
+    """Two digits of an expected number of steps; nothing for next to none."""
+    return "" if number < 5e-4 else f"{number:.2g}" if number < 10 else f"{number:.0f}"

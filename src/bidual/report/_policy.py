@@ -1,0 +1,126 @@
+"""What a policy does: arrows on a map, or the likeliest action by state and step."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bidual._errors import PolicyError
+from bidual.mdp import TabularMDP
+from bidual.report._arrows import draw_arrows, kinds_of_cells
+from bidual.report._canvas import ACTIONS, headline, new_figure, set_title, whole_numbers
+from bidual.report._maps import cell_totals, check_map, draw_heat, map_figure
+from bidual.solution import Solution
+from bidual.tasks import Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_STATES, _MOST_STEPS = 60, 120
+_CERTAIN = 1 - 1e-9  # the probability above which an action is not drawn by chance but for rounding
+
+
+def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "", step: int | None = None) -> "Figure":
+    """What the policy does where it goes.
+
+    On a map, an arrow in a cell is the share of the actions taken there that go its way, each state and step weighted
+    by its expected visits; a dot is staying. Two arrows show that the policy does one thing now and another then, or,
+    in another colour, that it draws its action at random. Cells that are never visited and states that no action
+    leaves have none. Without a map: the likeliest action by state and step.
+
+    Args:
+        solution: what `solve` returned.
+        grid: the map, from the task.
+        title: instead of the task's name and how its solve ended.
+        step: only this step, on a map; all of them by default.
+    """
+    H, S, A = solution.policy.shape
+    if step is not None and not 0 <= step < H:
+        raise PolicyError(f"there is no step {step}; the steps are 0 to {H - 1}")
+    if grid is None:
+        if not policy_is_drawable(solution, grid):
+            raise PolicyError(
+                f"a policy of {H} steps, {S} states and {A} actions is unreadable without a map: at most "
+                f"{_MOST_STEPS} steps, {_MOST_STATES} states and {len(ACTIONS)} actions can be told apart; give grid="
+            )
+        figure, axes = _by_step(solution)
+    else:
+        check_map(grid, S, A)
+        figure, axes = _on_map(solution, grid, step)
+    when = "" if step is None or grid is None else f" at step {step}"
+    set_title(axes, title or headline(solution, f"what the policy does{when}"), figure.get_figwidth())
+    return figure
+
+
+def policy_is_drawable(solution: Solution, grid: Grid | None) -> bool:
+    """Whether `policy_figure` has something readable to draw."""
+    H, S, A = solution.policy.shape
+    return grid is not None or (H <= _MOST_STEPS and S <= _MOST_STATES and len(ACTIONS) >= A)
+
+
+def _on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, Axes]":
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    steps = slice(None) if step is None else slice(step, step + 1)
+    visits, table = solution.visits[steps], solution.policy.table[steps]
+    figure, axes = map_figure(grid)
+    pale = ListedColormap(colormaps["Blues"](np.linspace(0, 0.5, 256)))
+    count = cell_totals(grid, visits.sum(axis=0))
+    label = "expected steps in the cell" if step is None else f"probability of being there at step {step}"
+    draw_heat(figure, axes, grid, count, pale, label)
+    shares, drawn = _shares(grid, visits * _can_be_left(solution.evidence.mdp), table)
+    draw_arrows(figure, axes, grid, shares, kinds_of_cells(count, drawn))
+    return figure, axes
+
+
+def _shares(
+    grid: Grid, visits: Float[np.ndarray, "steps S"], table: Float[np.ndarray, "steps S A"]
+) -> tuple[Float[np.ndarray, "rows columns A"], Float[np.ndarray, "rows columns"]]:
+    """By cell, the share of each action and the share of actions drawn at random; 0 where nothing is done."""
+    weights = np.einsum("hs,hsa->sa", visits, table)
+    taken = np.stack([cell_totals(grid, column) for column in weights.T], axis=-1)
+    drawn = cell_totals(grid, np.where(table.max(axis=2) < _CERTAIN, visits, 0.0).sum(axis=0))
+    total = taken.sum(axis=-1)
+    safe = np.where(total > 0, total, 1.0)
+    return taken / safe[..., None], drawn / safe
+
+
+def _can_be_left(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
+    """States that some allowed action leads out of; elsewhere an arrow would mean nothing."""
+    lists = mdp.successors
+    here = np.arange(mdp.num_states)[:, None, None]
+    away = (lists.states != here) & (lists.probabilities > 0)
+    return (away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
+
+
+def _by_step(solution: Solution) -> "tuple[Figure, Axes]":
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Patch
+
+    table, visits = solution.policy.table, solution.visits
+    H, S, A = table.shape
+    likeliest, chance = table.argmax(axis=2), np.where(visits > 0, table.max(axis=2), 0.0)
+    colours = np.array([to_rgb(colour) for colour in ACTIONS[:A]])
+    figure = new_figure(min(max(0.36 * H, 5.6), 12.0), min(max(0.3 * S, 2.6), 9.0) + 1.2)
+    axes = figure.add_subplot()
+    image = np.concatenate([colours[likeliest], chance[..., None]], axis=2)
+    axes.imshow(image.swapaxes(0, 1), aspect="auto", interpolation="nearest")
+    axes.set_xlabel("step")
+    axes.set_ylabel("state")
+    whole_numbers(axes, "x")
+    whole_numbers(axes, "y")
+    if H <= 30:
+        _write_chances(axes, chance)
+    handles = [Patch(color=ACTIONS[a], label=f"action {a}") for a in range(A)]
+    handles += [Patch(facecolor="white", edgecolor="0.5", label="never there")]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), frameon=False, fontsize=9)
+    return figure, axes
+
+
+def _write_chances(axes: "Axes", chance: Float[np.ndarray, "H S"]) -> None:
+    """The probability of the likeliest action, in per cent, where it is drawn at random."""
+    for h, s in np.argwhere((chance > 0) & (chance < _CERTAIN)):
+        percent = f"{100 * chance[h, s]:.0f}%"
+        axes.text(h, s, percent, ha="center", va="center", fontsize=7, weight="bold", color="black")
