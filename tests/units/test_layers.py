@@ -14,6 +14,7 @@ ROWS = (
     ("convex",),
     ("features",),
     ("problem",),
+    ("_lists",),
     ("mdp",),
     ("policies",),
     ("models",),
