@@ -1,18 +1,19 @@
 """What `TabularMDP` accepts, checked with the place of every mistake and turned into successor lists."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._errors import ModelError
+from bidual._matrices import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, matrix_lists
 from bidual._types import Successors
 
-ROW_TOLERANCE = 1e-9
+Transitions = ArrayLike | tuple[ArrayLike, ArrayLike] | Sequence[Matrix]
 
 
-def check_transitions(
-    transitions: ArrayLike | tuple[ArrayLike, ArrayLike], horizon: int, actions: ArrayLike | None
-) -> Successors:
+def check_transitions(transitions: Transitions, horizon: int, actions: ArrayLike | None) -> Successors:
     """The transition law in any form that `TabularMDP` accepts, as read-only successor lists."""
     horizon = _check_horizon(horizon)
     mask = None if actions is None else _array("actions", actions)
@@ -49,8 +50,11 @@ def _check_horizon(horizon: int) -> int:
 
 
 def _as_lists(
-    transitions: ArrayLike | tuple[ArrayLike, ArrayLike], horizon: int, mask: np.ndarray | None
+    transitions: Transitions, horizon: int, mask: np.ndarray | None
 ) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
+    if are_matrices(transitions):
+        matrices = check_matrices(transitions)
+        return matrix_lists(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices))))
     if isinstance(transitions, tuple):
         if len(transitions) != 2:
             raise ModelError(
@@ -76,14 +80,14 @@ def _as_lists(
     return _sparsify(dense)
 
 
-def _array(what: str, value: int | ArrayLike) -> np.ndarray:
+def _array(what: str, value: object) -> np.ndarray:
     try:
         return np.array(value)
     except ValueError as error:
         raise ModelError(f"{what} must be a rectangular array: {error}") from error
 
 
-def _numbers(what: str, value: int | ArrayLike, mask: np.ndarray | None = None) -> Float[np.ndarray, "..."]:
+def _numbers(what: str, value: object, mask: np.ndarray | None = None) -> Float[np.ndarray, "..."]:
     """Finite numbers in double precision; what a mask of actions (S, A) rules out is replaced by 0."""
     array = _array(what, value)
     if array.dtype.kind not in "biuf":

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from bidual._lists import check_initial, check_transitions
+from bidual._lists import Transitions, check_initial, check_transitions
 from bidual._types import Successors, at_step
 from bidual.features import Arrival, signals
 
@@ -25,7 +25,8 @@ class TabularMDP:
 
             * a dense array (S, A, S): the same law at every step;
             * a dense array (H, S, A, S): one law per step;
-            * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K).
+            * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K);
+            * a sequence of A sparse matrices (S, S) of SciPy, one per action: the same law at every step.
         initial: the state every episode starts in, or a distribution (S,) over states.
         horizon: the number of steps H of an episode.
         actions: optional mask (S, A): which actions a state allows. Rows of other actions are ignored.
@@ -38,7 +39,7 @@ class TabularMDP:
 
     def __init__(
         self,
-        transitions: ArrayLike | tuple[ArrayLike, ArrayLike],
+        transitions: Transitions,
         initial: int | ArrayLike,
         horizon: int,
         *,

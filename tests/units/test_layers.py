@@ -14,6 +14,7 @@ ROWS = (
     ("convex",),
     ("features",),
     ("problem",),
+    ("_matrices",),
     ("_lists",),
     ("mdp",),
     ("policies",),
