@@ -1,18 +1,25 @@
 """`TabularMDP`: a known finite-horizon model, checked once at the door and stored as successor lists."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from bidual._errors import ModelError
+from bidual._gymnasium import Table, Transition, open_environment, read_table, start_law
 from bidual._lists import Transitions, check_initial, check_transitions
 from bidual._types import Successors, at_step
 from bidual.features import Arrival, signals
 
 if TYPE_CHECKING:
+    from gymnasium import Env
+
     from bidual.features.embedding import Embedding
+
+Signal = ArrayLike | Arrival | Callable[[Transition], float]
 
 
 @final
@@ -36,6 +43,7 @@ class TabularMDP:
 
     successors: Successors
     initial: Float[np.ndarray, "S"]
+    table: Table | None = None  # of the environment that the model was read from
 
     def __init__(
         self,
@@ -69,16 +77,49 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
-    def embedding(self, /, *, total: bool = False, **named: ArrayLike | Arrival) -> "Embedding":
+    @classmethod
+    def from_gymnasium(
+        cls, env: "Env[Any, Any] | str", horizon: int, *, initial: int | ArrayLike | None = None, **options: object
+    ) -> "TabularMDP":
+        """The model of a toy-text environment: FrozenLake, CliffWalking, Taxi, or any other with a table ``P``.
+
+        ``mdp.embedding`` then also takes functions of a transition, whose fields are state, action, next_state,
+        reward and terminated: ``mdp.embedding(reward=lambda t: t.reward, falls=lambda t: t.reward == -100)``.
+        States keep their numbers. One is added at the end: there every terminated episode stays, and nothing is paid.
+
+        Args:
+            env: the environment, or its name ("FrozenLake-v1").
+            horizon: the number of steps H of an episode; a time limit of the environment is not looked at.
+            initial: another start state, or distribution over the environment's states, than the environment's own.
+            **options: what ``gymnasium.make`` shall pass on to an environment given by name.
+        """
+        env = open_environment(env, options)
+        table = read_table(env)
+        mdp = cls(table.lists(), start_law(env, initial, table.num_states), horizon)
+        object.__setattr__(mdp, "table", table)
+        return mdp
+
+    def embedding(self, /, *, total: bool = False, **named: Signal) -> "Embedding":
         """The CVXPY variable of expected signals, ``x.name`` for each signal given by name.
 
         Args:
             total: sum over time: ``x.name`` is one number instead of one per step.
-            **named: arrays of shape (S,), (S, A), (H, S, A) or, paid on arrival, (S, A, S).
+            **named: arrays of shape (S,), (S, A), (H, S, A) or, paid on arrival, (S, A, S); over a model from
+                Gymnasium also functions of a transition.
         """
-        features = signals(**named)
+        features = signals(**{name: self._as_array(name, signal) for name, signal in named.items()})
         features.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
         return features.embedding(self.horizon, total=total)
+
+    def _as_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
+        if not callable(signal):
+            return signal
+        if self.table is None:
+            raise ModelError(
+                f"signal {name!r} is a function; this model needs it as an array over (S, A): "
+                "only models made by from_gymnasium know the transitions to call it with"
+            )
+        return self.table.expected(name, signal)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"

@@ -16,6 +16,7 @@ ROWS = (
     ("problem",),
     ("_matrices",),
     ("_lists",),
+    ("_gymnasium",),
     ("mdp",),
     ("policies",),
     ("models",),
