@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKS = {"S": "start", "G": "goal", "P": "pit", "W": "wall", "X": "box"}
+_MARKS = {
+    "S": "start",
+    "G": "goal",
+    "P": "pit",
+    "W": "wall",
+    "X": "box",
+    "C": "cliff",
+    "D": "stand",
+    "H": "hole",
+    "T": "gold",
+}
 
 
 def visits_figure(solution: Solution, grid: Grid | None = None, title: str = "") -> "Figure":
@@ -29,7 +39,7 @@ def visits_figure(solution: Solution, grid: Grid | None = None, title: str = "")
         _draw_by_step(figure, axes, solution.visits)
     else:
         _draw_on_map(figure, axes, solution.visits, grid)
-    axes.set_title(title or _title(solution), fontsize=11)
+    axes.set_title(title or _title(solution), fontsize=10)
     return figure
 
 
@@ -52,20 +62,33 @@ def _draw_by_step(figure: "Figure", axes: "Axes", visits: Float[np.ndarray, "H S
 
 def _draw_on_map(figure: "Figure", axes: "Axes", visits: Float[np.ndarray, "H S"], grid: Grid) -> None:
     height, width = len(grid.rows), len(grid.rows[0])
-    count = np.bincount(grid.cells, weights=visits.sum(axis=0), minlength=height * width).reshape(height, width)
-    walls = np.array([[mark == "W" for mark in row] for row in grid.rows])
+    here = grid.cells >= 0
+    count = np.bincount(grid.cells[here], weights=visits.sum(axis=0)[here], minlength=height * width)
+    count = count.reshape(height, width)
+    # Walls, and cells that end the episode: no state lies there, so there is no number of steps to show.
+    empty = np.bincount(grid.cells[here], minlength=height * width).reshape(height, width) == 0
     # A square root keeps rarely visited cells apart from those never visited.
-    image = axes.imshow(np.ma.masked_array(np.sqrt(count), walls), cmap="viridis", vmin=0)
+    image = axes.imshow(np.ma.masked_array(np.sqrt(count), empty), cmap="viridis", vmin=0)
     axes.set_facecolor("0.75")
     half = 0.6 * np.sqrt(count.max())
     for (i, j), number in np.ndenumerate(count):
         mark = grid.rows[i][j]
         if mark == "W":
             continue
-        colour = "white" if np.sqrt(number) < half else "black"
+        colour = "white" if np.sqrt(number) < half and not empty[i, j] else "black"
         if mark in _MARKS:
-            axes.text(j, i - 0.18, _MARKS[mark], ha="center", va="center", color=colour, fontsize=8, weight="bold")
-        axes.text(j, i + 0.2, _short(float(number)), ha="center", va="center", color=colour, fontsize=7)
+            axes.text(
+                j,
+                i if empty[i, j] else i - 0.18,
+                _MARKS[mark],
+                ha="center",
+                va="center",
+                color=colour,
+                fontsize=8,
+                weight="bold",
+            )
+        if not empty[i, j]:
+            axes.text(j, i + 0.2, _short(float(number)), ha="center", va="center", color=colour, fontsize=7)
     axes.set_xticks([])
     axes.set_yticks([])
     bar = figure.colorbar(image, ax=axes, label="expected steps in the cell")
