@@ -60,7 +60,7 @@ def flow_constraints(mdp):
     return sp.csr_matrix(sp.bmat(blocks)), right
 
 
-def occupancy_optimum(problem, mdp):
+def occupancy_optimum(problem, mdp, method="highs"):
     """(status, minimum) of the occupancy linear program, in the minimising sense; built from the compiled rows."""
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     program = problem.program()
@@ -80,7 +80,7 @@ def occupancy_optimum(problem, mdp):
         A_eq=sp.vstack([flow, rows[equal]]).tocsr(),
         b_eq=np.append(start, program.limits[equal]),
         bounds=bounds,
-        method="highs",
+        method=method,
     )
     if answer.status == 2:
         return "infeasible", None

@@ -1,21 +1,26 @@
 """`TabularMDP`: a known finite-horizon model, checked once at the door and stored as successor lists."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from bidual import features
 from bidual._errors import ModelError
+from bidual._gymnasium import Table, Transition, open_environment, read_table, start_law
+from bidual._lists import Transitions, check_initial, check_transitions
 from bidual._types import Successors, at_step
 from bidual.features import AbstractFeatures, Arrival, concat, signals
 
 if TYPE_CHECKING:
+    from gymnasium import Env
+
     from bidual.features.embedding import Embedding
 
-ROW_TOLERANCE = 1e-9
+Signal = ArrayLike | Arrival | Callable[[Transition], float]
 
 
 @final
@@ -28,7 +33,8 @@ class TabularMDP:
 
             * a dense array (S, A, S): the same law at every step;
             * a dense array (H, S, A, S): one law per step;
-            * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K).
+            * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K);
+            * a sequence of A sparse matrices (S, S) of SciPy, one per action: the same law at every step.
         initial: the state every episode starts in, or a distribution (S,) over states.
         horizon: the number of steps H of an episode.
         actions: optional mask (S, A): which actions a state allows. Rows of other actions are ignored.
@@ -38,26 +44,19 @@ class TabularMDP:
 
     successors: Successors
     initial: Float[np.ndarray, "S"]
+    table: Table | None = None  # of the environment that the model was read from
 
     def __init__(
         self,
-        transitions: ArrayLike | tuple[ArrayLike, ArrayLike],
+        transitions: Transitions,
         initial: int | ArrayLike,
         horizon: int,
         *,
         actions: ArrayLike | None = None,
     ) -> None:
-        horizon = _check_horizon(horizon)
-        mask = None if actions is None else _array("actions", actions)
-        states, probabilities = _as_lists(transitions, horizon, mask)
-        allowed = _check_actions(mask, states.shape[1:3])
-        states = _check_indices(states, allowed)
-        probabilities = _check_rows(probabilities, allowed)
-        law = _check_initial(initial, states.shape[1])
-        for array in (states, probabilities, allowed, law):
-            array.flags.writeable = False
-        object.__setattr__(self, "successors", Successors(states, probabilities, allowed, horizon))
-        object.__setattr__(self, "initial", law)
+        successors = check_transitions(transitions, horizon, actions)
+        object.__setattr__(self, "successors", successors)
+        object.__setattr__(self, "initial", check_initial(initial, successors.shape[1]))
 
     @property
     def horizon(self) -> int:
@@ -79,8 +78,30 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
+    @classmethod
+    def from_gymnasium(
+        cls, env: "Env[Any, Any] | str", horizon: int, *, initial: int | ArrayLike | None = None, **options: object
+    ) -> "TabularMDP":
+        """The model of a toy-text environment: FrozenLake, CliffWalking, Taxi, or any other with a table ``P``.
+
+        ``mdp.embedding`` then also takes functions of a transition, whose fields are state, action, next_state,
+        reward and terminated: ``mdp.embedding(reward=lambda t: t.reward, falls=lambda t: t.reward == -100)``.
+        States keep their numbers. One is added at the end: there every terminated episode stays, and nothing is paid.
+
+        Args:
+            env: the environment, or its name ("FrozenLake-v1").
+            horizon: the number of steps H of an episode; a time limit of the environment is not looked at.
+            initial: another start state, or distribution over the environment's states, than the environment's own.
+            **options: what ``gymnasium.make`` shall pass on to an environment given by name.
+        """
+        env = open_environment(env, options)
+        table = read_table(env)
+        mdp = cls(table.lists(), start_law(env, initial, table.num_states), horizon)
+        object.__setattr__(mdp, "table", table)
+        return mdp
+
     def embedding(
-        self, /, *, total: bool = False, visits: bool = False, occupancy: bool = False, **named: ArrayLike | Arrival
+        self, /, *, total: bool = False, visits: bool = False, occupancy: bool = False, **named: Signal
     ) -> "Embedding":
         """The CVXPY variable of expected signals, ``x.name`` for each signal given by name.
 
@@ -88,11 +109,23 @@ class TabularMDP:
             total: sum over time: ``x.name`` is one number instead of one per step.
             visits: add the part ``x.visits``: the probability of every state, (H, S) or (S,).
             occupancy: add the part ``x.occupancy``: of every state and action, (H, S, A) or (S, A).
-            **named: arrays of shape (S,), (S, A), (H, S, A) or, paid on arrival, (S, A, S).
+            **named: arrays of shape (S,), (S, A), (H, S, A) or, paid on arrival, (S, A, S); over a model from
+                Gymnasium also functions of a transition.
         """
-        psi = _features(self, visits=visits, occupancy=occupancy, named=named)
+        arrays = {name: self._as_array(name, signal) for name, signal in named.items()}
+        psi = _features(self, visits=visits, occupancy=occupancy, named=arrays)
         psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
         return psi.embedding(self.horizon, total=total)
+
+    def _as_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
+        if not callable(signal):
+            return signal
+        if self.table is None:
+            raise ModelError(
+                f"signal {name!r} is a function; this model needs it as an array over (S, A): "
+                "only models made by from_gymnasium know the transitions to call it with"
+            )
+        return self.table.expected(name, signal)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
@@ -126,151 +159,3 @@ def reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
         frontier = np.flatnonzero(arrived & ~seen if stationary else arrived)
         seen |= arrived
     return seen
-
-
-def _check_horizon(horizon: int) -> int:
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ModelError(f"horizon must be a whole number of steps, at least 1; got {horizon!r}")
-    return int(horizon)
-
-
-def _as_lists(
-    transitions: ArrayLike | tuple[ArrayLike, ArrayLike], horizon: int, mask: np.ndarray | None
-) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
-    if isinstance(transitions, tuple):
-        if len(transitions) != 2:
-            raise ModelError(
-                f"successor lists are a pair (next_states, probabilities); got a tuple of {len(transitions)}"
-            )
-        states, probabilities = _array("next_states", transitions[0]), _numbers("probabilities", transitions[1], mask)
-        if not np.issubdtype(states.dtype, np.integer):
-            raise ModelError(f"next_states must hold integers (state indices); got dtype {states.dtype}")
-        states = _with_steps("next_states", states, horizon)
-        probabilities = _with_steps("probabilities", probabilities, horizon)
-        if states.shape[1:] != probabilities.shape[1:]:
-            raise ModelError(
-                "next_states and probabilities must have the same (S, A, K); "
-                f"got {states.shape[1:]} and {probabilities.shape[1:]}"
-            )
-        return states, probabilities
-    dense = _with_steps("transitions", _numbers("transitions", transitions, mask), horizon)
-    if dense.shape[1] != dense.shape[3]:
-        raise ModelError(
-            f"dense transitions must have shape (S, A, S) or (H, S, A, S): S differs in {dense.shape[-3:]}; "
-            "for successor lists give the pair (next_states, probabilities)"
-        )
-    return _sparsify(dense)
-
-
-def _array(what: str, value: int | ArrayLike) -> np.ndarray:
-    try:
-        return np.array(value)
-    except ValueError as error:
-        raise ModelError(f"{what} must be a rectangular array: {error}") from error
-
-
-def _numbers(what: str, value: int | ArrayLike, mask: np.ndarray | None = None) -> Float[np.ndarray, "..."]:
-    """Finite numbers in double precision; what a mask of actions (S, A) rules out is replaced by 0."""
-    array = _array(what, value)
-    if array.dtype.kind not in "biuf":
-        raise ModelError(f"{what} must be an array of real numbers; got dtype {array.dtype}")
-    array = array.astype(np.float64)
-    if mask is not None and mask.dtype == np.bool_ and array.shape[-3:-1] == mask.shape:
-        array[..., ~mask, :] = 0.0
-    if not np.all(np.isfinite(array)):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ModelError(f"{what}{list(where)} is {array[where]}: every entry must be a finite number")
-    return array
-
-
-def _with_steps(what: str, array: np.ndarray, horizon: int) -> np.ndarray:
-    if array.ndim == 3:
-        array = array[None]
-    elif array.ndim != 4:
-        raise ModelError(f"{what} must have 3 axes, or 4 with one law per step; got shape {array.shape}")
-    elif array.shape[0] != horizon:
-        raise ModelError(f"{what} has {array.shape[0]} steps on its first axis, but the horizon is {horizon}")
-    if 0 in array.shape:
-        raise ModelError(
-            f"{what} has an empty axis (shape {array.shape}): at least one state, action and successor are needed"
-        )
-    return array
-
-
-def _sparsify(
-    dense: Float[np.ndarray, "steps S A S"],
-) -> tuple[Int[np.ndarray, "steps S A K"], Float[np.ndarray, "steps S A K"]]:
-    width = max(1, int(np.count_nonzero(dense, axis=-1).max()))
-    # A stable sort of "is zero" lists the non-zero successors first, in order of their index.
-    states = np.argsort(dense == 0, axis=-1, kind="stable")[..., :width]
-    return states, np.take_along_axis(dense, states, axis=-1)
-
-
-def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...]) -> Bool[np.ndarray, "S A"]:
-    if mask is None:
-        return np.ones(shape, dtype=bool)
-    if mask.shape != shape or mask.dtype != np.bool_:
-        raise ModelError(
-            f"actions must be a boolean mask of shape (S, A) = {shape}; got {mask.dtype} of shape {mask.shape}"
-        )
-    if not mask.any(axis=1).all():
-        raise ModelError(f"state {int(np.argmin(mask.any(axis=1)))} allows no action: every state needs one")
-    return mask
-
-
-def _check_indices(
-    states: Int[np.ndarray, "next S A K"], allowed: Bool[np.ndarray, "S A"]
-) -> Int[np.ndarray, "next S A K"]:
-    size = states.shape[1]
-    states = np.where(allowed[:, :, None], states, 0)
-    if states.min() < 0 or states.max() >= size:
-        wrong = np.argwhere((states < 0) | (states >= size))[0]
-        h, s, a, k = (int(i) for i in wrong)
-        step = f" at step {h}" if states.shape[0] > 1 else ""
-        raise ModelError(
-            f"next_states of state {s}, action {a}{step}: entry {k} is {states[h, s, a, k]}, "
-            f"but states are numbered 0 to {size - 1}"
-        )
-    return states.astype(np.int32)
-
-
-def _check_rows(
-    probabilities: Float[np.ndarray, "law S A K"], allowed: Bool[np.ndarray, "S A"]
-) -> Float[np.ndarray, "law S A K"]:
-    # Rows of actions that are not allowed are never used; make them harmless.
-    probabilities = np.where(allowed[:, :, None], probabilities, 1.0 / probabilities.shape[-1])
-    if probabilities.min() < 0:
-        h, s, a, k = (int(i) for i in np.argwhere(probabilities < 0)[0])
-        raise ModelError(
-            f"negative probability {probabilities[h, s, a, k]:g} in {_row(probabilities, h, s, a)} (entry {k})"
-        )
-    sums = probabilities.sum(axis=-1)
-    if np.abs(sums - 1).max() > ROW_TOLERANCE:
-        h, s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
-        raise ModelError(
-            f"the probabilities of {_row(probabilities, h, s, a)} sum to {sums[h, s, a]:.12g}, not 1 "
-            "(the worst row). Use float64 and divide by the row sums: P / P.sum(-1, keepdims=True)"
-        )
-    return probabilities / sums[..., None]
-
-
-def _row(probabilities: np.ndarray, h: int, s: int, a: int) -> str:
-    return f"state {s}, action {a}" + (f", step {h}" if probabilities.shape[0] > 1 else "")
-
-
-def _check_initial(initial: int | ArrayLike, size: int) -> Float[np.ndarray, "S"]:
-    law = _array("initial", initial)
-    if law.ndim == 0 and np.issubdtype(law.dtype, np.integer):
-        if not 0 <= law < size:
-            raise ModelError(f"initial state {int(law)} does not exist: states are numbered 0 to {size - 1}")
-        return np.eye(1, size, int(law))[0]
-    law = _numbers("initial", initial)
-    if law.shape != (size,):
-        raise ModelError(
-            f"initial must be a state index or a distribution of shape (S,) = ({size},); got shape {law.shape}"
-        )
-    if law.min() < 0:
-        raise ModelError(f"initial[{int(np.argmin(law))}] is {law.min():g}: probabilities cannot be negative")
-    if abs(law.sum() - 1) > ROW_TOLERANCE:
-        raise ModelError(f"initial sums to {law.sum():.12g}, not 1: divide it by its sum")
-    return law / law.sum()

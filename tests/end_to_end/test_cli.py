@@ -135,7 +135,7 @@ def test_help_imports_nothing_heavy(bidual):
     assert process.returncode == 0
     assert "usage: bidual" in process.stdout
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in process.stderr.splitlines()}
-    assert not loaded & {"numpy", "jax", "scipy", "cvxpy", "matplotlib", "rich", "jaxtyping"}
+    assert not loaded & {"numpy", "jax", "scipy", "cvxpy", "matplotlib", "rich", "jaxtyping", "gymnasium"}
 
 
 FILES = {

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bidual._errors import PolicyError
 from bidual.report._canvas import new_figure
@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-_MARKS = {"S": "start", "G": "goal", "P": "pit", "W": "wall", "X": "box"}
+_MARKS = {
+    "S": "start",
+    "G": "goal",
+    "P": "pit",
+    "W": "wall",
+    "X": "box",
+    "C": "cliff",
+    "D": "stand",
+    "H": "hole",
+    "T": "gold",
+}
 _ROOMY = 0.45  # inches of a cell that holds a word or a number in small print
 
 
@@ -55,9 +65,15 @@ def check_map(grid: Grid, states: int, actions: int) -> None:
 
 
 def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
-    """The weights of the states, added up in their cells."""
+    """The weights of the states, added up in their cells; states without a cell are left out."""
     height, width = map_shape(grid)
-    return np.bincount(grid.cells, weights=weights, minlength=height * width).reshape(height, width)
+    here = grid.cells >= 0
+    return np.bincount(grid.cells[here], weights=weights[here], minlength=height * width).reshape(height, width)
+
+
+def empty_cells(grid: Grid) -> Bool[np.ndarray, "rows columns"]:
+    """Walls, and cells that end the episode: no state lies there, so there is no number of steps to show."""
+    return cell_totals(grid, np.ones(grid.cells.size)) == 0
 
 
 def draw_heat(
@@ -68,11 +84,10 @@ def draw_heat(
     colours: "str | Colormap",
     label: str = "expected steps in the cell",
 ) -> None:
-    """Colour each cell by its count, walls grey, with a scale beside or, on a flat map, below."""
-    walls = np.array([[mark == "W" for mark in row] for row in grid.rows])
+    """Colour each cell by its count, cells without states grey, with a scale beside or, on a flat map, below."""
     # A square root keeps rarely visited cells apart from those never visited.
     root = np.sqrt(count)
-    image = axes.imshow(np.ma.masked_array(root, walls), cmap=colours, vmin=0, interpolation="nearest")
+    image = axes.imshow(np.ma.masked_array(root, empty_cells(grid)), cmap=colours, vmin=0, interpolation="nearest")
     axes.set_facecolor("0.75")
     flat = map_shape(grid)[0] * cell_size(grid) < 2.5
     place: dict[str, Any] = {"orientation": "horizontal", "aspect": 40} if flat else {}

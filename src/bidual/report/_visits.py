@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.report._canvas import headline, new_figure, set_title, whole_numbers
-from bidual.report._maps import cell_totals, check_map, draw_heat, map_figure, mark_of, roomy, short
+from bidual.report._maps import cell_totals, check_map, draw_heat, empty_cells, map_figure, mark_of, roomy, short
 from bidual.solution import Solution
 from bidual.tasks import Grid
 
@@ -39,11 +39,12 @@ def _on_map(solution: Solution, grid: Grid) -> "tuple[Figure, Axes]":
     check_map(grid, states, actions)
     figure, axes = map_figure(grid)
     count = cell_totals(grid, solution.visits.sum(axis=0))
+    empty = empty_cells(grid)
     draw_heat(figure, axes, grid, count, "viridis")
     for (i, j), number in np.ndenumerate(count):
-        colour = "white" if np.sqrt(number) < 0.5 * np.sqrt(count.max()) else "black"
+        colour = "white" if np.sqrt(number) < 0.5 * np.sqrt(count.max()) and not empty[i, j] else "black"
         text: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-        numbered = roomy(grid) and grid.rows[i][j] != "W"
+        numbered = roomy(grid) and not empty[i, j]
         if numbered:
             axes.text(j, i + 0.2, short(float(number)), fontsize=7, **text)
         axes.text(j, i - 0.18 if numbered else i, mark_of(grid, i, j), fontsize=8, weight="bold", **text)

@@ -5,13 +5,28 @@ from bidual.tasks._task import Entry as Entry
 from bidual.tasks._task import Grid as Grid
 from bidual.tasks._task import Task as Task
 from bidual.tasks.box import ENTRY as _box
+from bidual.tasks.cliffwalking import ENTRY as _cliffwalking
+from bidual.tasks.deep_sea_treasure import ENTRY as _deep_sea_treasure
+from bidual.tasks.frozenlake import ENTRY as _frozenlake
 from bidual.tasks.inventory import ENTRY as _inventory
 from bidual.tasks.media import ENTRY as _media
 from bidual.tasks.riverswim import ENTRY as _riverswim
 from bidual.tasks.rover import ENTRY as _rover
 from bidual.tasks.rover_two import ENTRY as _rover_two
+from bidual.tasks.taxi import ENTRY as _taxi
 
-ENTRIES = (_rover, _rover_two, _box, _media, _riverswim, _inventory)
+ENTRIES = (
+    _rover,
+    _rover_two,
+    _box,
+    _media,
+    _riverswim,
+    _inventory,
+    _frozenlake,
+    _cliffwalking,
+    _taxi,
+    _deep_sea_treasure,
+)
 
 
 def find(name: str) -> Entry:

@@ -16,6 +16,15 @@ def neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
     return np.stack(targets, axis=1)
 
 
+def cells_with_end(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
+    """Each state's cell, where episodes end on entering a cell marked by one of `ends`: nobody is ever in these.
+
+    The last state is the one where ended episodes stay; it has no cell either.
+    """
+    marks = "".join(rows)
+    return np.array([-1 if mark in ends else cell for cell, mark in enumerate(marks)] + [-1])
+
+
 def slippery(targets: Int[np.ndarray, "S A"], slip: float) -> Float[np.ndarray, "S A S"]:
     """Transition law when, with probability `slip`, the action is replaced by a uniformly drawn one."""
     S, A = targets.shape

@@ -16,10 +16,10 @@ from bidual.problem import Problem
 @final
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """How states lie on a map, for figures: one character per cell, one cell per state."""
+    """How states lie on a map, for figures: one character per cell, at most one cell per state."""
 
     rows: tuple[str, ...]
-    cells: Int[np.ndarray, "S"]  # row-major index of each state's cell
+    cells: Int[np.ndarray, "S"]  # row-major index of each state's cell, or -1 for a state that is nowhere
     moves: tuple[tuple[int, int], ...]  # (row, column) change of each action
 
 

@@ -1,0 +1,39 @@
+"""FrozenLake: cross slippery ice to the goal, breaking through a hole not too often."""
+
+from bidual._errors import TaskError
+from bidual.mdp import TabularMDP
+from bidual.problem import Problem
+from bidual.tasks._gridworld import cells_with_end
+from bidual.tasks._task import Entry, Grid, Task
+
+MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: Gymnasium's order
+
+
+def frozenlake(budget: float = 0.05, size: int = 8, horizon: int = 100) -> Task:
+    """Maximise the probability of reaching the goal with a probability of at most `budget` of ending in a hole.
+
+    On Gymnasium's maps of 8x8 or 4x4 cells a move goes where it should, or to either side, with probability 1/3 each.
+    """
+    import cvxpy as cp
+    from gymnasium.envs.toy_text.frozen_lake import MAPS
+
+    name = f"{size}x{size}"
+    if name not in MAPS:
+        raise TaskError(
+            f"size={size}: Gymnasium has maps of size {', '.join(sorted(key.split('x')[0] for key in MAPS))}"
+        )
+    mdp = TabularMDP.from_gymnasium("FrozenLake-v1", horizon, map_name=name)
+    x = mdp.embedding(goal=lambda t: t.reward, holes=lambda t: t.terminated and t.reward == 0)
+    problem = Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= budget})
+    rows = tuple(MAPS[name])
+    return Task(problem, mdp, Grid(rows, cells_with_end(rows, ends="GH"), MOVES))
+
+
+ENTRY = Entry(
+    name="frozenlake",
+    summary="cross the frozen lake to the goal, ending in a hole with probability at most `budget`",
+    source="Gymnasium's FrozenLake-v1, slippery, with a budget added here",
+    constraints=("holes",),
+    optimum=0.620873,
+    build=frozenlake,
+)

@@ -1,0 +1,36 @@
+"""Every example runs, as a script and as a problem file, and says what is known of it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OPTIMA = {"frozenlake.py": 0.620873}
+
+
+def test_every_example_is_here():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(OPTIMA)
+
+
+@pytest.mark.parametrize("name", OPTIMA)
+def test_an_example_solves(bidual, name):
+    process = bidual("solve", EXAMPLES / name, "--json")
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout)
+    assert result["status"] == "optimal"
+    assert abs(result["value"] - OPTIMA[name]) <= 2e-6
+
+
+def test_an_example_takes_settings(bidual):
+    process = bidual("solve", EXAMPLES / "frozenlake.py", "--set", "budget=0.1", "--json")
+    assert abs(json.loads(process.stdout)["value"] - 0.640132) <= 2e-6
+
+
+@pytest.mark.parametrize("name", OPTIMA)
+def test_an_example_is_a_script(name, tmp_path):
+    process = subprocess.run([sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("optimal")
