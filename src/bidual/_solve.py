@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,15 @@ from jaxtyping import Float
 
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
-from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import Goal, constraint_results, find_conflict, multipliers, status_of
+from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram, interior, repaired
-from bidual.dual import AbstractDual, ConicCorrective, Duals, FullyCorrective
+from bidual.dual import AbstractDual, Bound, ConicCorrective, Duals, FullyCorrective, Proximal
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.models import Known, known
 from bidual.planners import AbstractPlanner, BackwardInduction, Plan
-from bidual.policies import MarkovPolicy, Mixture, collapse
+from bidual.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 from bidual.problem import Problem
 from bidual.rounding import with_rounding
 from bidual.solution import Progress, Solution
@@ -55,14 +55,16 @@ def solve(
     _check_players(dual, planner, progress)
     program, psi = bind(problem, mdp)
     lines = problem.lines()
-    model = known(mdp)
-    loop = _loop(program, psi, model, planner or BackwardInduction(), dual)
-    plans: list[Plan] = []
+    model, planner = known(mdp), planner or BackwardInduction()
+    loop = _loop(program, psi, model, planner, dual, Goal(gap, relative))
+    plans: list[Plan | None] = []
     history: list[Progress] = []
     duals = None
     for iteration in loop:
         duals = iteration.duals
         plans.append(iteration.plan)
+        if duals.kept is not None:  # a plan over 100 000 states is megabytes
+            plans = [plan if i in duals.kept else None for i, plan in enumerate(plans)]
         history.append(_standing(problem, program, iteration, time.perf_counter() - started))
         if progress is not None:
             progress(history[-1])
@@ -70,7 +72,7 @@ def solve(
         if spent or _settled(program, duals, history[-1], gap, relative):
             break
     assert duals is not None  # the loop runs until it is left
-    mixture = _mixture(model, plans, duals.weights)
+    mixture = _mixture(model, planner, psi, mdp, plans, duals.weights)
     evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals)
     status = status_of(program, certificate, Goal(gap, relative))
     lower, upper = certificate.bounds(program, maximises=problem.maximises)
@@ -102,11 +104,14 @@ def _loop(
     model: Known,
     planner: AbstractPlanner[Known],
     dual: AbstractDual[Any, Any] | None,
+    goal: Goal,
 ) -> Iterator[Iteration[Any]]:
     """The loop with the dual player that fits the program."""
     if isinstance(program, AffineProgram):
         return vpdpo(program, psi, model, planner, dual or FullyCorrective())
-    return vpdpo(program, psi, model, planner, dual or ConicCorrective())
+    if dual is None:
+        dual = ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*goal)
+    return vpdpo(program, psi, model, planner, dual)
 
 
 def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgram, Psi]:
@@ -158,7 +163,7 @@ def _standing(
     duals = iteration.duals
     violation = float(program.violations(duals.g).max(initial=0.0))
     upper = duals.f if duals.feasible else None
-    lower = duals.optimum.value
+    lower = duals.optimum.value if math.isfinite(duals.optimum.value) else None
     if problem.maximises:
         lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
     return Progress(iteration.number, lower, upper, violation, seconds)
@@ -179,9 +184,25 @@ def _settled(
     )
 
 
-def _mixture(model: Known, plans: list[Plan], weights: Float[np.ndarray, "k"]) -> Mixture:
-    used = np.flatnonzero(weights)
-    return Mixture(weights[used], tuple(model.policy(plans[i].actions) for i in used))
+def _mixture(
+    model: Known,
+    planner: AbstractPlanner[Known],
+    psi: Psi,
+    mdp: TabularMDP,
+    plans: Sequence[Plan | None],
+    weights: Float[np.ndarray, "k"],
+) -> Mixture:
+    """The mixture of the plans; where soft policies are among them, as the one Markov policy that it equals."""
+    used = [(float(weights[i]), plans[i]) for i in np.flatnonzero(weights).tolist()]
+    actions = [plan.actions for _, plan in used if plan is not None and plan.actions is not None]
+    if len(actions) == len(used):
+        return Mixture(np.array([weight for weight, _ in used]), tuple(model.policy(one) for one in actions))
+    layout = model.restrict(psi)
+    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    for weight, plan in used:
+        assert plan is not None  # a plan with weight is kept
+        table += weight * planner.occupancy(model, layout, plan)
+    return Mixture(np.ones(1), (from_occupancy(table, mdp),))
 
 
 def _certified(
@@ -193,24 +214,26 @@ def _certified(
 ) -> tuple[Evidence, Certificate]:
     """Certify the conflict if there seems to be one and it survives the check, else the bounds of the policy."""
     if _in_conflict(duals):
-        record = _record(program, duals.conflict.gamma, 0.0)
+        record = _record(program, duals.conflict, 0.0)
         evidence = Evidence(program, psi, mdp, policy, record, duals.auxiliary)
         certificate = certify(evidence)
         if certificate.conflict is not None and certificate.conflict > 0:
             return evidence, certificate
-    record = _record(program, duals.optimum.gamma, 1.0)
+    record = _record(program, duals.optimum, 1.0)
     evidence = Evidence(program, psi, mdp, policy, record, duals.auxiliary)
     return evidence, certify(evidence)
 
 
-def _record(program: AffineProgram | ConvexProgram, gamma: Float[np.ndarray, "r"], objective_weight: float) -> Record:
+def _record(program: AffineProgram | ConvexProgram, bound: Bound, objective_weight: float) -> Record:
     """The multipliers as a record; those of a cone form made exactly dual-feasible, or none where that fails."""
-    if isinstance(program, AffineProgram):
-        return Record(gamma, objective_weight)
+    if isinstance(program, AffineProgram) or bound.point is not None:
+        return Record(bound.gamma, objective_weight, bound.point)
+    if not math.isfinite(bound.value):
+        return Record(np.zeros(0), objective_weight)
     form = program.main if objective_weight == 1 else program.violation
     assert form is not None  # only a form has multipliers
     inner = interior(form)
-    fixed = None if inner is None else repaired(form, gamma, inner)
+    fixed = None if inner is None else repaired(form, bound.gamma, inner)
     return Record(np.zeros(0) if fixed is None else fixed, objective_weight)
 
 

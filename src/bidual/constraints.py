@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._status import Status
-from bidual.certificate import Certificate, Record
+from bidual.certificate import Certificate, Record, multipliers
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.problem import Line
 
@@ -108,15 +108,6 @@ def constraint_results(
             )
         )
     return tuple(results)
-
-
-def multipliers(program: AffineProgram | ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
-    """The multipliers of the scalar constraints."""
-    if isinstance(program, AffineProgram):
-        return record.gamma
-    form = program.main if record.objective_weight == 1 else program.violation
-    assert form is not None  # the certificate has checked it
-    return form.gamma(record.gamma, program.units.size)
 
 
 def find_conflict(

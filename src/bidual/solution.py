@@ -123,10 +123,11 @@ class Solution:
         return facts
 
     def _policy_words(self) -> str:
-        members = len(self.mixture.members)
-        if members == 1:
-            return "one Markov policy, not randomised"
-        return f"one randomised Markov policy, the same as a mixture of {members} plans"
+        members = self.mixture.members
+        if len(members) > 1:
+            return f"one randomised Markov policy, the same as a mixture of {len(members)} plans"
+        drawn = any(isinstance(member, MarkovPolicy) for member in members)
+        return "one randomised Markov policy" if drawn else "one Markov policy, not randomised"
 
     def _objective_words(self) -> str:
         whose = {

@@ -35,6 +35,7 @@ def vpdpo(
     features = model.restrict(psi)
     duals = dual.init(program)
     for number in itertools.count(1):
-        plan = planner(model, features, duals.theta)
-        duals = dual.step(program, duals, plan.embedding)
+        answer = planner.soft if duals.soft else planner
+        plan = answer(model, features, duals.theta)
+        duals = dual.step(program, duals, plan)
         yield Iteration(number, plan, duals)

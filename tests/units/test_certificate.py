@@ -106,6 +106,12 @@ class _Careless(AbstractPlanner):
         plan = BackwardInduction()(model, psi, -theta)
         return Plan(plan.actions, plan.embedding, -plan.value, -plan.value)
 
+    def soft(self, model, psi, theta):
+        return BackwardInduction().soft(model, psi, -theta)
+
+    def occupancy(self, model, psi, plan):
+        return BackwardInduction().occupancy(model, psi, plan)
+
 
 def test_a_lying_planner_cannot_make_a_false_bound():
     """Its plans are bad, so the answer is; but what is printed of it is true."""

@@ -32,7 +32,16 @@ PUBLIC = [
     "tasks",
 ]
 MODULES = {
-    "dual": ["AbstractDual", "Bound", "ConicCorrective", "Duals", "FullyCorrective", "Program"],
+    "dual": [
+        "AbstractDual",
+        "Bound",
+        "ConicCorrective",
+        "Duals",
+        "FullyCorrective",
+        "NewtonMaster",
+        "Program",
+        "Proximal",
+    ],
     "features": [
         "AbstractFeatures",
         "Arrival",
@@ -57,6 +66,7 @@ MODULES = {
         "MarkovPolicy",
         "Mixture",
         "collapse",
+        "from_occupancy",
         "visits",
     ],
     "report": ["bounds_figure", "curve_figure", "policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],

@@ -5,12 +5,21 @@ computes both bounds anew, in plain NumPy and SciPy, sharing no code with the pl
 rounding slack that is derived, not guessed (`rounding`). What does not fit together raises.
 """
 
+import numpy as np
+from jaxtyping import Float
+
 from bidual.certificate._affine import certify_affine
 from bidual.certificate._convex import certify_convex
+from bidual.certificate._convex import multipliers as convex_multipliers
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record
-from bidual.convex import AffineProgram
+from bidual.convex import AffineProgram, ConvexProgram
+
+
+def multipliers(program: AffineProgram | ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
+    """The multipliers of the scalar constraints, whatever the record is made of."""
+    return record.gamma if isinstance(program, AffineProgram) else convex_multipliers(program, record)
 
 
 def certify(evidence: Evidence) -> Certificate:

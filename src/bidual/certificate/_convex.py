@@ -1,8 +1,8 @@
 """The certificate of a convex problem.
 
-* lower: multipliers lam of the cone form, shown to have an exactly dual-feasible vector in a box around them
-  (`convex.movement`). Then every feasible point costs at least a constant plus a linear cost of the embedding, and
-  that is minimised by a fresh backward induction;
+* lower: a linear function of the image below the problem (a cut), minimised by a fresh backward induction. It comes
+  from multipliers of the cone form, shown to have an exactly dual-feasible vector in a box around them
+  (`convex.movement`), or from subgradients of f and g at a point, as CVXPY evaluates them;
 * upper: the policy's embedding, forward, with the error that its sums can have, and f and g of it as CVXPY evaluates
   them;
 * the linear cost evaluated backward under the policy, as a second opinion on the embedding.
@@ -10,6 +10,7 @@
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,42 +19,94 @@ from jaxtyping import Float
 from bidual._errors import CertificateError
 from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
 from bidual.certificate._types import Certificate, Evidence, Record
-from bidual.convex import ConicForm, ConvexProgram, movement
+from bidual.convex import ConvexProgram, movement
 from bidual.rounding import EPS, value_slack
+
+
+class Cut(NamedTuple):
+    """A linear function below the problem: no feasible point costs less than constant + slope . y, up to `slack`."""
+
+    constant: float
+    slope: Float[np.ndarray, "n"]
+    magnitude: Float[np.ndarray, "n"]  # sums of the absolute values that the slope was summed from
+    terms: int  # and their number
+    slack: float
 
 
 def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
     _check_numbers(evidence, program)
     check_policy(evidence)
-    kernels = kernels_of(evidence.mdp)
+    kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     shown = _evaluate(evidence, program, kernels, visits, embedding)
-    if evidence.record.gamma.size == 0:
+    if record.gamma.size == 0 and record.point is None:
         return shown  # no multipliers, no bound
-    form = _form(program, evidence.record)
-    theta = program.image.adjoint(form.slope(evidence.record.gamma))
+    cut = _from_multipliers(evidence, program) if record.point is None else _from_gradients(evidence, program)
+    theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, program, kernels, theta, embedding)
-    bound = _dual_bound(evidence, program, form, kernels, theta)
-    if evidence.record.objective_weight == 0:
+    bound = _dual_bound(evidence, program, cut, kernels, theta)
+    if record.objective_weight == 0:
         return replace(shown, conflict=bound)
-    _check_weak_duality(shown, evidence.record, form, bound)
+    _check_weak_duality(shown, multipliers(program, record), bound)
     return replace(shown, lower=bound)
 
 
-def _form(program: ConvexProgram, record: Record) -> ConicForm:
-    weight, lam = record.objective_weight, record.gamma
+def multipliers(program: ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
+    """The multipliers of the scalar constraints."""
+    if record.point is not None:
+        return record.gamma
+    form = program.main if record.objective_weight == 1 else program.violation
+    return np.zeros(program.units.size) if form is None else form.gamma(record.gamma, program.units.size)
+
+
+def _from_multipliers(evidence: Evidence, program: ConvexProgram) -> Cut:
+    """The cut of multipliers of the cone form, which must have an exactly feasible vector close by."""
+    weight, lam = evidence.record.objective_weight, evidence.record.gamma
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(lam)):
         raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
     form = program.main if weight == 1 else program.violation
     if form is None or lam.shape != form.h.shape:
         raise CertificateError(f"the record has {lam.size} multipliers, which do not fit the problem's cone form")
-    lost = form.cones.outside(lam, movement(form, lam))
+    room = movement(form, lam)
+    lost = form.cones.outside(lam, room)
     if lost:
         raise CertificateError(
             f"the multipliers from row {lost[0]} on are not shown to be in the dual cone: they prove nothing"
         )
-    return form
+    terms = int(np.diff(form.G_y.tocsc().indptr).max(initial=0)) + 2
+    rounding = (lam.size + 4) * EPS * (abs(form.offset) + float(np.abs(lam) @ np.abs(form.h)))
+    moved = float(room @ (np.abs(form.h) + abs(form.G_y) @ _reach(evidence, program)))
+    magnitude = np.abs(form.c_y) + abs(form.G_y).T @ np.abs(lam)
+    return Cut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
+
+
+def _from_gradients(evidence: Evidence, program: ConvexProgram) -> Cut:
+    """The cut of subgradients at a point: w f(q) + gamma . g(q) + slope . (y - q)."""
+    weight, gamma, q = evidence.record.objective_weight, evidence.record.gamma, evidence.record.point
+    assert q is not None  # the caller has looked
+    finite = np.all(np.isfinite(gamma)) and np.all(np.isfinite(q))
+    if weight not in (0.0, 1.0) or not finite or q.shape != program.image.offset.shape or program.num_auxiliary:
+        raise CertificateError(f"a record needs a finite point, finite multipliers and weight 0 or 1; got {weight}")
+    if gamma.shape != program.units.shape or np.any(np.where(program.equality, 0.0, gamma) < 0):
+        raise CertificateError("a multiplier of an inequality is negative or missing: it proves nothing")
+    if weight == 0 and abs(float(np.abs(gamma) @ program.units) - 1) > 16 * max(1, gamma.size) * EPS:
+        raise CertificateError("the multipliers of a clash must sum to 1 in units")
+    f, g = program.functions.values(q, np.zeros(0))
+    slope = program.functions.slope(q, gamma, weight)
+    if slope is None or not (np.all(np.isfinite(slope)) and np.isfinite(f) and np.all(np.isfinite(g))):
+        raise CertificateError("objective or constraints have no derivative at the record's point: it proves nothing")
+    level = weight * f + float(gamma @ g)
+    # The derivatives of the functions are good to some roundings; y is at most `reach`.
+    rounding = 64 * EPS * (float(np.abs(slope) @ (_reach(evidence, program) + np.abs(q))) + abs(weight * f))
+    rounding += 64 * EPS * float(np.abs(gamma) @ np.maximum(np.abs(g), program.units))
+    return Cut(level - float(slope @ q), slope, np.abs(slope), 2, rounding)
+
+
+def _reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
+    """No image of a policy is larger than this."""
+    peaks = np.broadcast_to(evidence.psi.peaks(), (evidence.mdp.horizon, evidence.psi.dimension))
+    return np.abs(program.image.offset) + program.image.spread(peaks)
 
 
 def _evaluate(
@@ -103,29 +156,17 @@ def _image_error(
 
 
 def _dual_bound(
-    evidence: Evidence,
-    program: ConvexProgram,
-    form: ConicForm,
-    kernels: list[sp.csr_array],
-    theta: Float[np.ndarray, "H d"],
+    evidence: Evidence, program: ConvexProgram, cut: Cut, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]
 ) -> float:
     """The least value of the problem (or violation) over all policies, from below."""
-    lam, image = evidence.record.gamma, program.image
-    room = movement(form, lam)
-    peaks = np.broadcast_to(evidence.psi.peaks(), theta.shape)
-    reach = np.abs(image.offset) + image.spread(peaks)  # no image is larger than this
-    heavy = np.abs(form.c_y) + abs(form.G_y).T @ np.abs(lam)
-    magnitude = abs(image.matrix).T @ heavy
+    image = program.image
+    magnitude = abs(image.matrix).T @ cut.magnitude
     magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
-    terms = int(np.diff(form.G_y.tocsc().indptr).max(initial=0)) + int(
-        np.diff(image.matrix.tocsc().indptr).max(initial=0)
-    )
-    slack = float(value_slack(evidence.mdp, evidence.psi, magnitude[None], terms + 2)[0])
-    slack += float(room @ (np.abs(form.h) + abs(form.G_y) @ reach))
-    constants = abs(form.offset) + float(np.abs(lam) @ np.abs(form.h)) + float(heavy @ np.abs(image.offset))
-    slack += (lam.size + terms + 8) * EPS * constants
-    shift = float(form.slope(lam) @ image.offset)
-    return minimum(evidence, kernels, theta) + form.constant(lam) + shift - slack
+    terms = cut.terms + int(np.diff(image.matrix.tocsc().indptr).max(initial=0))
+    slack = cut.slack + float(value_slack(evidence.mdp, evidence.psi, magnitude[None], terms)[0])
+    shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
+    slack += (cut.slope.size + terms + 8) * EPS * shifts
+    return minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack
 
 
 def _check_numbers(evidence: Evidence, program: ConvexProgram) -> None:
@@ -152,9 +193,8 @@ def _check_second_opinion(
         raise CertificateError(f"two evaluations of the policy disagree: {backward!r} backward, {forward!r} forward")
 
 
-def _check_weak_duality(shown: Certificate, record: Record, form: ConicForm, bound: float) -> None:
+def _check_weak_duality(shown: Certificate, gamma: Float[np.ndarray, "m"], bound: float) -> None:
     """Lower <= upper + sum_i |gamma_i| violation_i, whatever the policy: anything else is a bug."""
-    gamma = form.gamma(record.gamma, shown.g.size)
     room = shown.upper + float(np.abs(gamma) @ shown.violations_upper)
     if not bound <= room:
         raise CertificateError(f"the lower bound {bound!r} exceeds what the policy proves, {room!r}")

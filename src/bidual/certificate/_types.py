@@ -18,11 +18,13 @@ class Record:
     """All that a dual bound needs: the multipliers, and how much of the objective they go with.
 
     They belong to the rows of an affine program or to those of a cone form: of the problem itself with weight 1, of
-    its least violation with weight 0.
+    its least violation with weight 0. With a `point` they are the multipliers of the constraints, and the bound is
+    made of subgradients at that image.
     """
 
     gamma: Float[np.ndarray, "r"]
     objective_weight: float  # 1: a bound on the optimum; 0: a bound on the least possible violation
+    point: Float[np.ndarray, "n"] | None = None
 
 
 @final

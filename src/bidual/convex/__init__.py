@@ -8,6 +8,7 @@ from bidual.convex._cones import Cones as Cones
 from bidual.convex._conic import ConicForm as ConicForm
 from bidual.convex._image import Image as Image
 from bidual.convex._program import AbstractFunctions as AbstractFunctions
+from bidual.convex._program import AbstractSmooth as AbstractSmooth
 from bidual.convex._program import ConvexProgram as ConvexProgram
 from bidual.convex._repair import interior as interior
 from bidual.convex._repair import movement as movement

@@ -25,6 +25,30 @@ class AbstractFunctions(abc.ABC):
     ) -> tuple[float, Float[np.ndarray, "m"]]:
         """How far f and every g can be off, to first order, when y can be off by `error`."""
 
+    @abc.abstractmethod
+    def slope(
+        self, y: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"], weight: float
+    ) -> Float[np.ndarray, "n"] | None:
+        """A subgradient of weight f + gamma . g at y, without auxiliary variables; None where there is none."""
+
+
+class AbstractSmooth(abc.ABC):
+    """f (row 0) and g (the other rows) where they have derivatives."""
+
+    @abc.abstractmethod
+    def values(self, y: Float[np.ndarray, "n"]) -> Float[np.ndarray, "rows"]:
+        """F and g."""
+
+    @abc.abstractmethod
+    def gradients(self, y: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows n"]]:
+        """F and g with their gradients."""
+
+    @abc.abstractmethod
+    def curvature(
+        self, row: int, y: Float[np.ndarray, "n"], directions: Float[np.ndarray, "k n"]
+    ) -> Float[np.ndarray, "k n"]:
+        """The Hessian of one row at y, applied to every direction."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -32,7 +56,8 @@ class ConvexProgram:
     """min f(y, v)  s.t.  g(y, v) <= 0 (or == 0),  y = the image of an embedding, v auxiliary variables.
 
     `violation` is the same problem with the worst violation t, in units, to be minimised instead of f, and `margin`
-    the one where only the inequalities may be violated; both are None where there is nothing to violate.
+    the one where only the inequalities may be violated; both are None where there is nothing to violate. `smooth` is
+    there where every function has derivatives.
     """
 
     image: Image
@@ -43,6 +68,7 @@ class ConvexProgram:
     equality: Bool[np.ndarray, "m"]
     units: Float[np.ndarray, "m"]
     num_auxiliary: int
+    smooth: AbstractSmooth | None = None
 
     @property
     def tolerances(self) -> Float[np.ndarray, "m"]:

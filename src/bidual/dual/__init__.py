@@ -6,3 +6,5 @@ from bidual.dual._base import Duals as Duals
 from bidual.dual._base import Program as Program
 from bidual.dual._conic_corrective import ConicCorrective as ConicCorrective
 from bidual.dual._fully_corrective import FullyCorrective as FullyCorrective
+from bidual.dual._newton_master import NewtonMaster as NewtonMaster
+from bidual.dual._proximal import Proximal as Proximal

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.convex import AffineProgram, ConvexProgram
+from bidual.planners import Plan
 
 Program = TypeVar("Program", AffineProgram, ConvexProgram)
 Memory = TypeVar("Memory")
@@ -18,6 +19,7 @@ class Bound(NamedTuple):
 
     value: float
     gamma: Float[np.ndarray, "m"]
+    point: Float[np.ndarray, "n"] | None = None  # where gradients are taken, if the bound is made of them
 
 
 @final
@@ -26,6 +28,7 @@ class Duals(Generic[Memory]):
     """What a dual player carries from plan to plan; `memory` is its own business."""
 
     theta: Float[np.ndarray, "H d"]  # the cost that the next plan is to minimise
+    soft: bool  # whether the soft policy for it is wanted, not the cheapest
     weights: Float[np.ndarray, "k"]  # the best mixture of the k plans seen
     feasible: bool  # whether that mixture keeps the constraints
     f: float  # objective of that mixture
@@ -35,6 +38,7 @@ class Duals(Generic[Memory]):
     conflict: Bound  # on the least possible violation
     stalled: bool  # the last plan taught nothing: more plans will not help
     memory: Memory
+    kept: frozenset[int] | None = None  # the plans that may still be used, None: all of them
 
 
 class AbstractDual(abc.ABC, Generic[Program, Memory]):
@@ -45,5 +49,5 @@ class AbstractDual(abc.ABC, Generic[Program, Memory]):
         """The state before the first plan."""
 
     @abc.abstractmethod
-    def step(self, program: Program, duals: Duals[Memory], psi: Float[np.ndarray, "H d"]) -> Duals[Memory]:
-        """Learn from the embedding of the cheapest policy for the current theta."""
+    def step(self, program: Program, duals: Duals[Memory], plan: Plan) -> Duals[Memory]:
+        """Learn from the plan for the current theta."""

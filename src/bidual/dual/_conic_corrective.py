@@ -22,6 +22,7 @@ from bidual._errors import ProblemError
 from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.dual._base import AbstractDual, Bound, Duals
 from bidual.dual._conic_master import Mixed, solve_conic_master
+from bidual.planners import Plan
 
 _PATIENCE = 40  # plans without any progress after which more will not help
 _PROGRESS = 1e-3  # share of the gap that counts as progress
@@ -86,6 +87,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         )
         return Duals(
             theta=program.image.adjoint(np.zeros(program.image.size)),
+            soft=False,
             weights=np.zeros(0),
             feasible=False,
             f=np.inf,
@@ -97,9 +99,9 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             memory=memory,
         )
 
-    def step(self, program: ConvexProgram, duals: Duals[Columns], psi: Float[np.ndarray, "H d"]) -> Duals[Columns]:
+    def step(self, program: ConvexProgram, duals: Duals[Columns], plan: Plan) -> Duals[Columns]:
         """Add the plan to the master and solve it again, stage after stage."""
-        y = program.image(psi)
+        y = program.image(plan.embedding)
         duals = self._bounded(program, duals, y)
         known = bool(np.any(np.all(y == duals.memory.Y, axis=1)))
         memory = duals.memory._replace(Y=np.vstack([duals.memory.Y, y]))

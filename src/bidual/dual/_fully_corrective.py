@@ -18,6 +18,7 @@ from bidual.convex import AffineProgram
 from bidual.dual._base import AbstractDual, Bound, Duals
 from bidual.dual._master import Answer, Warm, solve_master
 from bidual.dual._simplex import highs, simplex
+from bidual.planners import Plan
 
 
 class Plans(NamedTuple):
@@ -56,6 +57,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         nothing = np.zeros(m)
         return Duals(
             theta=program.theta(nothing, 1.0),
+            soft=False,
             weights=np.zeros(0),
             feasible=False,
             f=np.inf,
@@ -67,10 +69,10 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
             memory=Plans(np.zeros(0), np.zeros((0, m)), nothing, 1.0, None, nothing, self.smoothing, 0, False),
         )
 
-    def step(self, program: AffineProgram, duals: Duals[Plans], psi: Float[np.ndarray, "H d"]) -> Duals[Plans]:
+    def step(self, program: AffineProgram, duals: Duals[Plans], plan: Plan) -> Duals[Plans]:
         """Add the plan to the master and solve it again."""
         memory = duals.memory
-        f_new, g_new = program.values(psi)
+        f_new, g_new = program.values(plan.embedding)
         # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound.
         bound = Bound(memory.objective_weight * f_new + float(memory.gamma @ g_new), memory.gamma)
         in_phase_1 = memory.objective_weight == 0
@@ -95,6 +97,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         gamma, weight = share * optimum.gamma + (1 - share) * answer.gamma, answer.objective_weight
         return Duals(
             theta=program.theta(gamma, weight),
+            soft=False,
             weights=answer.weights,
             feasible=weight > 0,
             f=float(answer.weights @ f),

@@ -43,6 +43,12 @@ class Known(AbstractModel):
         full[:, self.kept] = planned
         return DeterministicPolicy(full, self.states.shape[2])
 
+    def spread(self, table: Float[np.ndarray, "H A R"]) -> Float[np.ndarray, "H S A"]:
+        """A table over the reachable states as one over all states, 0 elsewhere."""
+        full = np.zeros((len(table), self.fallback.size, table.shape[1]))
+        full[:, self.kept] = table.swapaxes(1, 2)
+        return full
+
 
 @float64
 def known(mdp: TabularMDP) -> Known:

@@ -4,7 +4,7 @@ V_h(s) = min_a  theta_h . psi_h(s, a) + sum_k p_k(s, a) V_{h+1}(s'_k),      V_{H
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,8 @@ from jaxtyping import Array, Bool, Float, Int
 from bidual._types import float64
 from bidual.models import Known, Layout
 from bidual.planners._base import AbstractPlanner, Plan
-
-# Up to this many successors or actions a loop over them is unrolled; beyond, compiling costs more than it saves.
-_UNROLL = 16
-# From this many states on, successors are gathered one list at a time: 83 ms for a backward pass at 100 000 states,
-# against 207 ms in one fused loop (which reads dozens of streams at once; that this is the cause is a guess). Below,
-# the fused loop is as fast or faster.
-_MANY_STATES = 8192
+from bidual.planners._passes import UNROLL, Cost, at, expectation, stage_cost
+from bidual.planners._soft import soft_embedding, soft_pass
 
 
 @final
@@ -31,11 +26,31 @@ class BackwardInduction(AbstractPlanner[Known]):
     @float64
     def __call__(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """One backward and one forward pass."""
-        arrays = (model.states, model.probabilities, model.allowed, model.initial, psi.signals)
-        actions, *expected = _plan(*arrays, *psi.cost(theta))
+        actions, *expected = _plan(*_arrays(model, psi), Cost(*psi.cost(theta)))
         psi_plan = psi.embedding(*expected)
         value = float(np.vdot(theta, psi_plan))
         return Plan(actions, psi_plan, value, lower=value)
+
+    @float64
+    def soft(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+        """One soft backward pass and one forward pass through all actions."""
+        cost = Cost(*psi.cost(theta))
+        policy, visits, value = soft_pass(*_arrays(model, psi), cost)
+        signals = soft_embedding(policy, visits, psi.signals)
+        pairs = None if cost.pairs is None else policy * visits[:, None]
+        embedding = psi.embedding(signals, None if cost.visits is None else visits, pairs)
+        return Plan(None, embedding, float(value), lower=-np.inf, soft_cost=theta)
+
+    @float64
+    def occupancy(self, model: Known, psi: Layout, plan: Plan) -> Float[np.ndarray, "H S A"]:
+        """From the actions of a plan, or from its soft policy made again."""
+        if plan.soft_cost is not None:
+            policy, visits, _ = soft_pass(*_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
+            table = np.asarray(policy * visits[:, None])
+        else:
+            assert plan.actions is not None  # a plan has actions or a soft cost
+            table = np.asarray(_follow(model.states, model.probabilities, model.initial, plan.actions))
+        return model.spread(table)
 
 
 @jax.jit
@@ -45,20 +60,13 @@ def _plan(
     allowed: Bool[Array, "A R"] | None,
     initial: Float[Array, "R"],
     psi: Float[Array, "steps d A R"],
-    theta: Float[Array, "H d"],
-    on_visits: Float[Array, "H R"] | None,
-    on_pairs: Float[Array, "H A R"] | None,
+    cost: Cost,
 ) -> tuple[Int[Array, "H R"], Float[Array, "H d"], Float[Array, "H R"] | None, Float[Array, "H A R"] | None]:
-    steps = jnp.arange(theta.shape[0])
+    steps = jnp.arange(cost.signals.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Int[Array, "R"]]:
-        Q = jnp.tensordot(theta[h], _at(psi, h), axes=1)
-        Q = Q + _expectation(_at(probabilities, h), _at(states, h), V)
-        if on_visits is not None:
-            Q = Q + on_visits[h][None]
-        if on_pairs is not None:
-            Q = Q + on_pairs[h]
+        Q = stage_cost(psi, cost, h) + expectation(at(probabilities, h), at(states, h), V)
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         return jnp.min(Q, axis=0), jnp.argmin(Q, axis=0).astype(label)
@@ -67,40 +75,47 @@ def _plan(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
-        embedding = _chosen(_at(psi, h), action) @ mu
-        flow = _chosen(_at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[_chosen(_at(states, h), action).ravel()].add(flow.ravel())
+        embedding = _chosen(at(psi, h), action) @ mu
+        flow = _chosen(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[_chosen(at(states, h), action).ravel()].add(flow.ravel())
         pairs = None
-        if on_pairs is not None:
+        if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
-        return arrived, (embedding, None if on_visits is None else mu, pairs)
+        return arrived, (embedding, None if cost.visits is None else mu, pairs)
 
     _, actions = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
     _, expected = jax.lax.scan(forward, initial, (steps, actions))
     return actions, *expected
 
 
-def _at(array: Array, h: Int[Array, ""]) -> Array:
-    """Entry h of a time axis that may have length 1."""
-    return array[0] if array.shape[0] == 1 else array[h]
+@jax.jit
+def _follow(
+    states: Int[Array, "next K A R"],
+    probabilities: Float[Array, "law K A R"],
+    initial: Float[Array, "R"],
+    actions: Int[Array, "H R"],
+) -> Float[Array, "H A R"]:
+    """The occupancies of a deterministic policy."""
+    choices = jnp.arange(states.shape[2], dtype=actions.dtype)[:, None]
+
+    def forward(
+        mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
+    ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
+        h, action = now
+        flow = _chosen(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[_chosen(at(states, h), action).ravel()].add(flow.ravel())
+        return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
+
+    return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]
 
 
-def _expectation(
-    probabilities: Float[Array, "K A R"], states: Int[Array, "K A R"], V: Float[Array, "R"]
-) -> Float[Array, "A R"]:
-    if V.size < _MANY_STATES and len(probabilities) <= _UNROLL:
-        total = probabilities[0] * V[states[0]]
-        for p, s in zip(probabilities[1:], states[1:], strict=True):
-            total = total + p * V[s]
-        return total
-    start = jnp.zeros(probabilities.shape[1:])
-    total, _ = jax.lax.scan(lambda sum_, list_: (sum_ + list_[0] * V[list_[1]], None), start, (probabilities, states))
-    return total
+def _arrays(model: Known, psi: Layout) -> tuple[Any, ...]:
+    return model.states, model.probabilities, model.allowed, model.initial, psi.signals
 
 
 def _chosen(array: Array, action: Int[Array, "R"]) -> Array:
     """``array[n, action[s], s]`` for every n and s."""
-    if array.shape[1] > _UNROLL:
+    if array.shape[1] > UNROLL:
         return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]
     chosen = array[:, 0]
     for a in range(1, array.shape[1]):

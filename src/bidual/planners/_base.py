@@ -15,12 +15,13 @@ M = TypeVar("M", bound=AbstractModel)
 @final
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The answer to one linear cost theta."""
+    """The answer to one linear cost theta: the cheapest policy or, where a soft one was asked for, the soft one."""
 
-    actions: Int[Array, "H R"]  # over the model's states; ``model.policy`` makes a policy of them
+    actions: Int[Array, "H R"] | None  # over the model's states; ``model.policy`` makes a policy of them
     embedding: Float[np.ndarray, "H d"]
-    value: float  # theta . embedding, what this policy pays
-    lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner
+    value: float  # theta . embedding, what this policy pays; for a soft policy the log-partition V_0
+    lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner and for soft policies
+    soft_cost: Float[np.ndarray, "H d"] | None = None  # from which a soft policy is made again: it has no actions
 
 
 class AbstractPlanner(abc.ABC, Generic[M]):
@@ -35,3 +36,11 @@ class AbstractPlanner(abc.ABC, Generic[M]):
             psi: the features over the model's states, from ``model.restrict``.
             theta: the linear cost per step and feature.
         """
+
+    @abc.abstractmethod
+    def soft(self, model: M, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+        """The policy that minimises theta . Psi + KL(policy, uniform policy) instead."""
+
+    @abc.abstractmethod
+    def occupancy(self, model: M, psi: Layout, plan: Plan) -> Float[np.ndarray, "H S A"]:
+        """The probability of every state and action at every step under a plan, made again where need be."""

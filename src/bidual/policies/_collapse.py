@@ -38,25 +38,34 @@ def visits(mdp: TabularMDP, policy: DeterministicPolicy) -> Float[np.ndarray, "H
     return np.stack(laws)
 
 
+def from_occupancy(occupancy: Float[np.ndarray, "H S A"], mdp: TabularMDP) -> MarkovPolicy:
+    """The Markov policy with these occupancies; where it never arrives, the first allowed action."""
+    arrived = occupancy.sum(axis=-1, keepdims=True)
+    first = np.eye(mdp.num_actions)[np.argmax(mdp.actions, axis=1)]
+    table = np.where(arrived > 0, occupancy, first)
+    return MarkovPolicy(table / table.sum(axis=-1, keepdims=True))
+
+
 def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     """The one Markov policy with the mixture's embedding.
 
     Where the mixture never arrives any law would do; the heaviest member's action is taken, which is the best
     reply to the cost it was planned for.
     """
-    matrices, everyone = transition_matrices(mdp), np.arange(mdp.num_states)
+    if len(mixture.members) == 1:
+        return MarkovPolicy(mixture.members[0].table)
+    matrices = transition_matrices(mdp)
     heaviest = mixture.members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     shares = [weight * mdp.initial for weight in mixture.weights]  # each member's part of the law of the state
     for h, row in enumerate(table):
         for i, member in enumerate(mixture.members):
-            occupancy = np.zeros(mdp.actions.shape)
-            occupancy[everyone, member.actions[h]] = shares[i]
+            occupancy = shares[i][:, None] * member.at(h)
             row += occupancy
             shares[i] = matrices[h % len(matrices)] @ occupancy.ravel()
         arrived = row.sum(axis=1)
         if not arrived.all():
             empty = np.flatnonzero(arrived == 0)
-            row[empty, heaviest.actions[h, empty]] = arrived[empty] = 1.0
+            row[empty], arrived[empty] = heaviest.at(h)[empty], 1.0
         row /= arrived[:, None]
     return MarkovPolicy(table)

@@ -16,6 +16,10 @@ class MarkovPolicy(AbstractPolicy):
 
     table: Float[np.ndarray, "H S A"]
 
+    def at(self, h: int) -> Float[np.ndarray, "S A"]:
+        """The probabilities at one step."""
+        return self.table[h]
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(H, S, A)."""
@@ -52,6 +56,10 @@ class DeterministicPolicy(AbstractPolicy):
         """(H, S, A)."""
         H, S = self.actions.shape
         return H, S, self.num_actions
+
+    def at(self, h: int) -> Float[np.ndarray, "S A"]:
+        """The same policy as probabilities, at one step."""
+        return np.asarray(self.actions[h][:, None] == np.arange(self.num_actions), dtype=np.float64)
 
     @property
     def table(self) -> Float[np.ndarray, "H S A"]:

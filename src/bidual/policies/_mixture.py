@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.policies._base import AbstractPolicy, Actor
-from bidual.policies._markov import DeterministicPolicy
+from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 
 
 @final
@@ -19,7 +19,7 @@ class Mixture(AbstractPolicy):
     """
 
     weights: Float[np.ndarray, "k"]
-    members: tuple[DeterministicPolicy, ...]
+    members: tuple[DeterministicPolicy | MarkovPolicy, ...]
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -52,6 +52,14 @@ def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
     return cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(piece.affine, order="F")) for piece in pieces]))
 
 
+def affine_rows(expression: cp.Expression, variables: Sequence[cp.Variable]) -> tuple[sp.csc_array, np.ndarray]:
+    """An affine expression, flattened, as a sparse matrix over the given variables, and its offset."""
+    cone = cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(expression, order="F"))]))
+    _, _, A, b = _arrays(cone)
+    columns = np.concatenate([_columns(cone, variable) for variable in variables])
+    return sp.csc_array(-sp.csc_array(A)[:, columns]), -_flat(b)
+
+
 def conic_form(
     cone: ParamConeProg,
     constraints: Sequence[Sequence[cp.Constraint]],

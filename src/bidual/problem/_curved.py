@@ -13,6 +13,10 @@ from bidual.problem._compile import cone_program, conic_form, image_of, pieces_p
 from bidual.problem._functions import Functions
 from bidual.problem._lift import lift
 from bidual.problem._limits import Line
+from bidual.problem._lower import smooth
+
+# From so many numbers in an image on, derivatives are worth compiling: a cone master over it is slow.
+_HIGH_DIMENSION = 48
 
 
 class Relaxed:
@@ -61,15 +65,17 @@ class Forms:
         """The arrays, with the parameters' values of this moment."""
         functions = self._functions
         units = np.maximum(1.0, np.abs(np.concatenate([*(line.bounds for line in lines), np.zeros(0)])))
+        frozen = functions.frozen()
         program = ConvexProgram(
             image=image,
-            functions=functions.frozen(),
+            functions=frozen,
             main=conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary),
             violation=None if self._violation is None else self._violation.form(units),
             margin=None if self._margin is None else self._margin.form(units),
             equality=np.repeat(np.array(functions.equality, dtype=bool), [g.size for g in functions.constraints]),
             units=units,
             num_auxiliary=sum(v.size for v in functions.auxiliary),
+            smooth=smooth(frozen) if image.size >= _HIGH_DIMENSION else None,
         )
         _check_finite(program)
         return program

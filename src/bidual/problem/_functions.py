@@ -40,6 +40,25 @@ class Functions(AbstractFunctions):
         moved = [self._moved(expression, parts) for expression in (self.objective, *self.constraints)]
         return float(moved[0][0]), np.concatenate([*moved[1:], np.zeros(0)])
 
+    def slope(
+        self, y: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"], weight: float
+    ) -> Float[np.ndarray, "n"] | None:
+        """By CVXPY's derivatives."""
+        self._assign(y, np.zeros(0))
+        weights = np.split(gamma, np.cumsum([g.size for g in self.constraints])[:-1]) if self.constraints else []
+        slope = np.zeros(y.size)
+        factors = (np.full(1, weight), *weights)
+        for expression, factor in zip((self.objective, *self.constraints), factors, strict=True):
+            derivatives, start = _derivatives(expression), 0
+            for variable in self.images:
+                if variable in derivatives:
+                    jacobian = derivatives[variable]
+                    if jacobian is None:
+                        return None
+                    slope[start : start + variable.size] += _matrix(jacobian, variable.size) @ factor
+                start += variable.size
+        return slope
+
     def frozen(self) -> "Functions":
         """The same functions with parameters replaced by their present values."""
         return replace(self, objective=_frozen(self.objective), constraints=tuple(_frozen(g) for g in self.constraints))

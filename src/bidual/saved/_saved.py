@@ -11,8 +11,8 @@ from cvxpy.error import DCPError
 from bidual import _archive
 from bidual._errors import ArchiveError, BidualError, CertificateError
 from bidual._status import Status
-from bidual.certificate import Certificate, Evidence, Record, certify
-from bidual.constraints import Goal, constraint_results, multipliers, status_of
+from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.constraints import Goal, constraint_results, status_of
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
@@ -70,6 +70,7 @@ def save(
             "psi": evidence.psi.signals,
             "gamma": evidence.record.gamma,
             "auxiliary": evidence.auxiliary,
+            **({} if evidence.record.point is None else {"point": evidence.record.point}),
             **{f"problem_{name}": array for name, array in arrays.items()},
         },
     )
@@ -118,7 +119,7 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray], lines: Se
         psi=psi,
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
-        record=Record(arrays["gamma"], float(manifest["objective_weight"])),
+        record=Record(arrays["gamma"], float(manifest["objective_weight"]), arrays.get("point")),
         auxiliary=arrays["auxiliary"],
     )
 

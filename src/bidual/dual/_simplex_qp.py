@@ -1,0 +1,115 @@
+"""A small dense quadratic program over the simplex, by a primal active-set method from any feasible point.
+
+The master's quadratic models have some dozens of columns, few of them used, and the last answer is nearly the next
+one: a handful of linear systems of the size of the support.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+_PIVOTS = 300
+
+
+class Quadratic(NamedTuple):
+    """min c.w + w.M.w / 2  over  w >= lower, sum w = 1, A w <= b."""
+
+    M: Float[np.ndarray, "k k"]
+    c: Float[np.ndarray, "k"]
+    A: Float[np.ndarray, "m k"]
+    b: Float[np.ndarray, "m"]
+    lower: Float[np.ndarray, "k"]
+
+
+class Move(NamedTuple):
+    """A step of the free weights and where it has to stop."""
+
+    step: Float[np.ndarray, "f"]
+    prices: Float[np.ndarray, "t"]  # of the sum, then of the tight rows
+    length: float
+    blocking: int  # the weight that reaches its bound, or -1
+    row: int  # the row that becomes tight, or -1
+
+
+def simplex_qp(
+    quadratic: Quadratic, start: Float[np.ndarray, "k"], *, tolerance: float, ridge: float
+) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "m"]]:
+    """The weights and the multipliers of the rows A w <= b.
+
+    Args:
+        quadratic: the problem.
+        start: a feasible point.
+        tolerance: a column enters only if its reduced cost is below minus this.
+        ridge: added to the diagonal, as a share of its mean: near-duplicates make M singular.
+    """
+    scale = np.maximum(np.ptp(quadratic.A, axis=1), 1e-300) if quadratic.b.size else np.ones(0)
+    q = quadratic._replace(A=quadratic.A / scale[:, None], b=quadratic.b / scale)
+    ridge *= max(float(np.mean(np.diag(q.M))), 1e-30)
+    w = start.copy()
+    free, tight = w > q.lower + 1e-14, np.zeros(q.b.size, dtype=bool)
+    free[np.argmax(w)] = True
+    gradient, prices = q.c + q.M @ w, np.zeros(q.b.size)
+    barred, entered = np.zeros(w.size, dtype=bool), -1  # columns that entered and could not move would cycle
+    for _ in range(_PIVOTS):
+        F, R = np.flatnonzero(free), np.flatnonzero(tight)
+        move = _move(q, w, gradient, F, R, tight, ridge)
+        w[F] += move.length * move.step
+        gradient = gradient + move.length * (q.M[:, F] @ move.step)
+        if move.row >= 0:
+            tight[move.row] = True
+            continue
+        if move.blocking >= 0:
+            w[move.blocking] = q.lower[move.blocking]
+            free[move.blocking] = False
+            barred[move.blocking] |= move.blocking == entered
+            continue
+        prices = np.zeros(q.b.size)
+        prices[R] = move.prices[1:]
+        reduced = np.where(free | barred, 0.0, gradient + move.prices[0] + prices @ q.A)
+        best = int(np.argmin(reduced))
+        if prices.size and -prices.min() > max(tolerance, -reduced[best]):
+            tight[np.argmin(prices)] = False
+        elif reduced[best] < -tolerance:
+            free[best], entered = True, best
+        else:
+            break
+    w = np.maximum(w, q.lower)
+    return w / w.sum(), np.maximum(prices, 0.0) / scale
+
+
+def _move(
+    q: Quadratic,
+    w: Float[np.ndarray, "k"],
+    gradient: Float[np.ndarray, "k"],
+    F: Int[np.ndarray, "f"],
+    R: Int[np.ndarray, "t"],
+    tight: Bool[np.ndarray, "m"],
+    ridge: float,
+) -> Move:
+    """The Newton step of the free weights within the tight rows, cut where a bound or another row is reached."""
+    n, r = F.size, R.size + 1
+    rows = np.vstack([np.ones(n), q.A[np.ix_(R, F)]])
+    kkt = np.zeros((n + r, n + r))
+    kkt[:n, :n] = q.M[np.ix_(F, F)]
+    kkt[np.arange(n), np.arange(n)] += ridge
+    kkt[n:, :n], kkt[:n, n:] = rows, rows.T
+    kkt[np.arange(n + 1, n + r), np.arange(n + 1, n + r)] = -1e-13 * max(ridge, 1e-30)
+    right = np.concatenate([-gradient[F], np.zeros(r)])
+    try:
+        solution = np.linalg.solve(kkt, right)
+    except np.linalg.LinAlgError:
+        solution = np.linalg.lstsq(kkt, right, rcond=None)[0]
+    step, length, blocking, row = solution[:n], 1.0, -1, -1
+    down = np.flatnonzero(step < 0)
+    if down.size:
+        ratios = (w[F[down]] - q.lower[F[down]]) / -step[down]
+        first = int(np.argmin(ratios))
+        if ratios[first] < length:
+            length, blocking = max(float(ratios[first]), 0.0), int(F[down[first]])
+    for i in np.flatnonzero(~tight):
+        rise = float(q.A[i, F] @ step)
+        room = max(float(q.b[i] - q.A[i] @ w), 0.0) / rise if rise > 1e-15 else np.inf
+        if room < length:
+            length, blocking, row = room, -1, int(i)
+    return Move(step, solution[n:], length, blocking, row)

@@ -1,0 +1,49 @@
+"""What passes through a model share: costs in the planner's layout, and expectations over successors."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+# Up to this many successors or actions a loop over them is unrolled; beyond, compiling costs more than it saves.
+UNROLL = 16
+# From this many states on, successors are gathered one list at a time: 83 ms for a backward pass at 100 000 states,
+# against 207 ms in one fused loop (which reads dozens of streams at once; that this is the cause is a guess). Below,
+# the fused loop is as fast or faster.
+_MANY_STATES = 8192
+
+
+class Cost(NamedTuple):
+    """A cost theta over the features as costs of signals, of states and of state-action pairs."""
+
+    signals: Float[Array | np.ndarray, "H d"]
+    visits: Float[Array | np.ndarray, "H R"] | None
+    pairs: Float[Array | np.ndarray, "H A R"] | None
+
+
+def stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Array, ""]) -> Float[Array, "A R"]:
+    """theta_h . psi_h(s, a) for every action and state."""
+    pay = jnp.tensordot(cost.signals[h], at(psi, h), axes=1)
+    if cost.visits is not None:
+        pay = pay + cost.visits[h][None]
+    return pay if cost.pairs is None else pay + cost.pairs[h]
+
+
+def at(array: Array, h: Int[Array, ""]) -> Array:
+    """Entry h of a time axis that may have length 1."""
+    return array[0] if array.shape[0] == 1 else array[h]
+
+
+def expectation(
+    probabilities: Float[Array, "K A R"], states: Int[Array, "K A R"], V: Float[Array, "R"]
+) -> Float[Array, "A R"]:
+    if V.size < _MANY_STATES and len(probabilities) <= UNROLL:
+        total = probabilities[0] * V[states[0]]
+        for p, s in zip(probabilities[1:], states[1:], strict=True):
+            total = total + p * V[s]
+        return total
+    start = jnp.zeros(probabilities.shape[1:])
+    total, _ = jax.lax.scan(lambda sum_, list_: (sum_ + list_[0] * V[list_[1]], None), start, (probabilities, states))
+    return total
