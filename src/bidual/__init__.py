@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bidual._version import __version__
 
 if TYPE_CHECKING:
-    from bidual import dual, features, models, planners, policies, report, tasks
+    from bidual import dual, features, models, planners, policies, problems, report, tasks
     from bidual._errors import (
         ArchiveError,
         BidualError,
@@ -42,7 +42,7 @@ _HOME = {
     "load": "bidual.saved",
     "solve": "bidual._solve",
 }
-_MODULES = ("dual", "features", "models", "planners", "policies", "report", "tasks")
+_MODULES = ("dual", "features", "models", "planners", "policies", "problems", "report", "tasks")
 
 __all__ = [
     "ArchiveError",
@@ -64,6 +64,7 @@ __all__ = [
     "models",
     "planners",
     "policies",
+    "problems",
     "report",
     "solve",
     "tasks",

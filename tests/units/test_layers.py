@@ -19,6 +19,7 @@ ROWS = (
     ("_lists",),
     ("_gymnasium",),
     ("mdp",),
+    ("problems",),
     ("policies",),
     ("models",),
     ("planners",),
