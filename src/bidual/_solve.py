@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from bidual._conflict import smallest_clash
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
@@ -19,7 +20,7 @@ from bidual.mdp import TabularMDP
 from bidual.models import Known, known
 from bidual.planners import AbstractPlanner, BackwardInduction, Plan
 from bidual.policies import MarkovPolicy, Mixture, collapse, from_occupancy
-from bidual.problem import Problem
+from bidual.problem import Line, Problem
 from bidual.rounding import with_rounding
 from bidual.solution import Progress, Solution
 from bidual.vpdpo import Iteration, vpdpo
@@ -73,7 +74,8 @@ def solve(
             break
     assert duals is not None  # the loop runs until it is left
     mixture = _mixture(model, planner, psi, mdp, plans, duals.weights)
-    evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals)
+    clashes = _clashes(program, psi, model, planner, duals, lines) if _in_conflict(duals) else []
+    evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals, clashes)
     status = status_of(program, certificate, Goal(gap, relative))
     lower, upper = certificate.bounds(program, maximises=problem.maximises)
     gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
@@ -211,10 +213,10 @@ def _certified(
     mdp: TabularMDP,
     policy: MarkovPolicy,
     duals: Duals[Any],
+    clashes: Sequence[Record],
 ) -> tuple[Evidence, Certificate]:
     """Certify the conflict if there seems to be one and it survives the check, else the bounds of the policy."""
-    if _in_conflict(duals):
-        record = _record(program, duals.conflict, 0.0)
+    for record in clashes:
         evidence = Evidence(program, psi, mdp, policy, record, duals.auxiliary)
         certificate = certify(evidence)
         if certificate.conflict is not None and certificate.conflict > 0:
@@ -224,7 +226,28 @@ def _certified(
     return evidence, certify(evidence)
 
 
-def _record(program: AffineProgram | ConvexProgram, bound: Bound, objective_weight: float) -> Record:
+def _clashes(
+    program: AffineProgram | ConvexProgram,
+    psi: Psi,
+    model: Known,
+    planner: AbstractPlanner[Known],
+    duals: Duals[Any],
+    lines: Sequence[Line],
+) -> list[Record]:
+    """Proofs that the constraints clash, the one that rests on the fewest of them first."""
+    whole = _record(program, duals.conflict, 0.0)
+    if isinstance(program, AffineProgram) or duals.conflict.point is not None or len(lines) == 1:
+        return [whole]
+    bound, dropped = smallest_clash(program, psi, model, planner, duals.conflict, lines)
+    return [_record(program, bound, 0.0, dropped), whole]
+
+
+def _record(
+    program: AffineProgram | ConvexProgram,
+    bound: Bound,
+    objective_weight: float,
+    dropped: Bool[np.ndarray, "r"] | None = None,
+) -> Record:
     """The multipliers as a record; those of a cone form made exactly dual-feasible, or none where that fails."""
     if isinstance(program, AffineProgram) or bound.point is not None:
         return Record(bound.gamma, objective_weight, bound.point)
@@ -232,7 +255,7 @@ def _record(program: AffineProgram | ConvexProgram, bound: Bound, objective_weig
         return Record(np.zeros(0), objective_weight)
     form = program.main if objective_weight == 1 else program.violation
     assert form is not None  # only a form has multipliers
-    inner = interior(form)
+    inner = interior(form, dropped)
     fixed = None if inner is None else repaired(form, bound.gamma, inner)
     return Record(np.zeros(0) if fixed is None else fixed, objective_weight)
 

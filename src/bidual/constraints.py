@@ -28,8 +28,10 @@ def status_of(program: AffineProgram | ConvexProgram, certificate: Certificate, 
     """What has been shown, in one word."""
     if certificate.conflict is not None and certificate.conflict > 0:
         return Status.INFEASIBLE
-    if certificate.lower is None or not certificate.feasible(program):
+    if not certificate.feasible(program):
         return Status.UNDECIDED
+    if certificate.lower is None:
+        return Status.FEASIBLE
     return Status.OPTIMAL if goal.met(certificate.lower, certificate.upper) else Status.FEASIBLE
 
 
@@ -90,7 +92,9 @@ def constraint_results(
         start = rows.stop
         g = certificate.g[rows]
         values = line.bounds + line.sign * g
-        worst = int(np.argmax(np.abs(g) if line.sense == "==" else g))
+        score = np.abs(g) if line.sense == "==" else g
+        # The first of those that differ by rounding only: another order of sums must not name another entry.
+        worst = int(np.argmax(score >= score.max() - 1e-11 * max(1.0, float(np.abs(line.bounds).max()))))
         # Relaxing an inequality always helps; for an equality the price is signed like the limit as written.
         prices = None if gamma is None else gamma[rows] * (line.sign if line.sense == "==" else 1.0)
         results.append(

@@ -161,6 +161,9 @@ def judge(family, seed, shape):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # CVXPY warns that it approximates powers; it does so exactly here
         theirs.solve(solver=cp.CLARABEL)
+    if theirs.status == "infeasible":
+        assert solution.status == "infeasible", solution
+        return
     assert theirs.status in ("optimal", "optimal_inaccurate"), theirs.status
     assert solution.status == "optimal", solution
     assert solution.lower <= theirs.value + TOLERANCE

@@ -30,6 +30,7 @@ ROWS = (
     ("constraints",),
     ("saved",),
     ("solution",),
+    ("_conflict",),
     ("_solve",),
     ("tasks",),
     ("report",),

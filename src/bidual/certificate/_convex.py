@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
+from bidual._errors import CertificateError, ProblemError
 from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
 from bidual.certificate._types import Certificate, Evidence, Record
 from bidual.convex import ConvexProgram, movement
@@ -47,6 +47,8 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     _check_second_opinion(evidence, program, kernels, theta, embedding)
     bound = _dual_bound(evidence, program, cut, kernels, theta)
     if record.objective_weight == 0:
+        if not bound <= float(np.max(shown.violations_upper / program.units, initial=0.0)):
+            raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
         return replace(shown, conflict=bound)
     _check_weak_duality(shown, multipliers(program, record), bound)
     return replace(shown, lower=bound)
@@ -98,8 +100,10 @@ def _from_gradients(evidence: Evidence, program: ConvexProgram) -> Cut:
         raise CertificateError("objective or constraints have no derivative at the record's point: it proves nothing")
     level = weight * f + float(gamma @ g)
     # The derivatives of the functions are good to some roundings; y is at most `reach`.
-    rounding = 64 * EPS * (float(np.abs(slope) @ (_reach(evidence, program) + np.abs(q))) + abs(weight * f))
-    rounding += 64 * EPS * float(np.abs(gamma) @ np.maximum(np.abs(g), program.units))
+    f_largest, g_largest = program.functions.magnitudes(q, np.zeros(0))
+    rounding = 64 * EPS * float(np.abs(slope) @ (_reach(evidence, program) + np.abs(q)))
+    evaluated = weight * max(1.0, f_largest) + float(np.abs(gamma) @ np.maximum(1.0, g_largest))
+    rounding += 16 * EPS * math.sqrt(q.size) * evaluated
     return Cut(level - float(slope @ q), slope, np.abs(slope), 2, rounding)
 
 
@@ -119,13 +123,17 @@ def _evaluate(
     y = program.image(embedding)
     value, g = program.functions.values(y, evidence.auxiliary)
     if not (np.isfinite(value) and np.all(np.isfinite(g))):
-        raise CertificateError(f"objective or constraints are not finite at the policy: {value!r}, {g!r}")
+        raise ProblemError(
+            "objective or constraints are not defined at any policy that was found (the logarithm of 0, for example): "
+            "add a constraint that keeps the policy inside the domain"
+        )
     error = _image_error(evidence, program, kernels, embedding)
     f_error, g_error = program.functions.errors(y, evidence.auxiliary, error)
     # First-order errors are doubled; evaluating the functions themselves costs some roundings of its own.
     own = 16 * EPS * math.sqrt(y.size)
-    f_slack = 2 * f_error + own * max(1.0, abs(value))
-    g_slack = 2 * g_error + own * np.maximum(program.units, np.abs(g))
+    f_largest, g_largest = program.functions.magnitudes(y, evidence.auxiliary)
+    f_slack = 2 * f_error + own * max(1.0, f_largest)
+    g_slack = 2 * g_error + own * np.maximum(1.0, g_largest)
     violations = program.violations(g)
     return Certificate(
         value=value,

@@ -65,8 +65,12 @@ class Certificate:
         A policy that is not feasible bounds nothing. One that is, within tolerance, may undercut the optimum of the
         exact limits by a rounding: then the weaker of the two numbers is the bound.
         """
-        if self.lower is None:
+        if self.conflict is not None:
             return None, None
-        feasible = self.feasible(program)
-        lower, upper = (min(self.lower, self.upper), self.upper) if feasible else (self.lower, None)
-        return (None if upper is None else -upper, -lower) if maximises else (lower, upper)
+        upper = self.upper if self.feasible(program) else None
+        lower = self.lower if self.lower is None or upper is None else min(self.lower, upper)
+        return (_negative(upper), _negative(lower)) if maximises else (lower, upper)
+
+
+def _negative(bound: float | None) -> float | None:
+    return None if bound is None else -bound

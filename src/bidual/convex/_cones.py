@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -35,9 +36,37 @@ class Cones:
         exponential = second + sum(self.second_order)
         return self.zero, second, exponential, exponential + 3 * self.exponential
 
-    def interior(self) -> Float[np.ndarray, "r"]:
-        """A point deep inside the dual cone (0 for the rows of {0}, whose dual is everything)."""
-        return self._points(exponential=(-1.0, 0.5, 1.0))
+    def extents(self) -> list[tuple[int, int]]:
+        """First and last row (exclusive) of every cone but {0}; every inequality is one of its own."""
+        nonneg, second, exponential, _ = self.starts()
+        found = [(i, i + 1) for i in range(nonneg, second)]
+        start = second
+        for size in self.second_order:
+            found.append((start, start + size))
+            start += size
+        triples = self.exponential + len(self.power)
+        return found + [(exponential + 3 * i, exponential + 3 * i + 3) for i in range(triples)]
+
+    def signs(self) -> Float[np.ndarray, "r"]:
+        """1 or -1 for rows whose multipliers cannot be of the other sign, 0 for the rest."""
+        heads = [np.eye(1, size)[0] for size in self.second_order]
+        parts = [np.zeros(self.zero), np.ones(self.nonneg), *heads]
+        parts += [np.tile((-1.0, 0.0, 1.0), self.exponential), np.tile((1.0, 1.0, 0.0), len(self.power))]
+        return np.concatenate(parts)
+
+    def block_of_row(self) -> Int[np.ndarray, "r"]:
+        """The number of the cone of `extents` that a row belongs to, -1 for the rows of {0}."""
+        blocks = np.full(self.size, -1)
+        for block, (start, stop) in enumerate(self.extents()):
+            blocks[start:stop] = block
+        return blocks
+
+    def insides(self) -> sp.csr_array:
+        """For every cone of `extents` a point deep inside its dual, as the rows of a matrix."""
+        point, extents = self._points(exponential=(-1.0, 0.5, 1.0)), self.extents()
+        columns = np.concatenate([*(np.arange(start, stop) for start, stop in extents), np.zeros(0, dtype=int)])
+        starts = np.cumsum([0, *(stop - start for start, stop in extents)])
+        return sp.csr_array((point[columns], columns, starts), shape=(len(extents), self.size))
 
     def size_of_duals(self) -> Float[np.ndarray, "r"]:
         """A point inside the cone itself: its product with a dual vector measures that vector."""
@@ -48,6 +77,19 @@ class Cones:
         parts = [np.zeros(self.zero), np.ones(self.nonneg), *heads]
         parts += [np.tile(exponential, self.exponential), np.tile((1.0, 1.0, 0.0), len(self.power))]
         return np.concatenate(parts)
+
+    def zeros(self, dual: Float[np.ndarray, "r"]) -> Bool[np.ndarray, "r"]:
+        """The rows of cones (inequalities one by one) whose dual vector is 0 in every entry."""
+        _, second, exponential, _ = self.starts()
+        zero = dual == 0
+        zero[: self.zero] = False  # the dual of {0} has no apex
+        start = second
+        for size in self.second_order:
+            zero[start : start + size] = np.all(zero[start : start + size])
+            start += size
+        triples = np.all(zero[exponential:].reshape(-1, 3), axis=1)
+        zero[exponential:] = np.repeat(triples, 3)
+        return zero
 
     def outside(self, dual: Float[np.ndarray, "r"], room: Float[np.ndarray, "r"]) -> list[int]:
         """The first row of every cone that might be left if each row of the dual vector moved by up to `room`."""

@@ -48,6 +48,12 @@ class ConicForm:
         """c_u + G_u' lam: what must vanish for lam to bound anything."""
         return self.c_u + self.G_u.T @ lam
 
+    def limits(self, m: int) -> Float[np.ndarray, "m"]:
+        """The constants on the right of the m scalar constraints."""
+        limits, held = np.zeros(m), (self.owner >= 0) & (self.sign > 0)
+        limits[self.owner[held]] = self.h[held]
+        return limits
+
     def gamma(self, lam: Float[np.ndarray, "r"], m: int) -> Float[np.ndarray, "m"]:
         """The multipliers of the m scalar constraints."""
         gamma, held = np.zeros(m), self.owner >= 0

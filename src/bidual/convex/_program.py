@@ -26,6 +26,12 @@ class AbstractFunctions(abc.ABC):
         """How far f and every g can be off, to first order, when y can be off by `error`."""
 
     @abc.abstractmethod
+    def magnitudes(
+        self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]
+    ) -> tuple[float, Float[np.ndarray, "m"]]:
+        """The largest numbers that come up while f and every g are evaluated."""
+
+    @abc.abstractmethod
     def slope(
         self, y: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"], weight: float
     ) -> Float[np.ndarray, "n"] | None:

@@ -9,79 +9,167 @@ the bound of the other up to the box.
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bidual.convex._clarabel import run_clarabel
-from bidual.convex._cones import EPS
+from bidual.convex._cones import EPS, Cones
 from bidual.convex._conic import ConicForm
 
+_SHALLOW = 1e-4  # a depth that all multipliers which are not forced to 0 can have at once
 _DENSE = 600  # up to so many other variables a dense pseudo-inverse gives a bound for every row by itself
 
 
 def movement(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
-    """How far every multiplier has to move, at most, for c_u + G_u' lam = 0 to hold exactly."""
-    touched = np.diff(sp.csr_array(form.G_u).indptr) > 0
-    terms = np.diff(form.G_u.indptr) + 2
-    rounding = terms * EPS * (np.abs(form.c_u) + abs(form.G_u).T @ np.abs(lam))
-    missing = np.abs(form.residual(lam)) + rounding
-    if missing.size == 0:
-        return np.zeros(lam.size)
-    if missing.size <= _DENSE:
-        inverse = np.linalg.pinv(form.G_u.toarray())
-        # A column that nothing can move must not need moving: then no multipliers are feasible.
-        stuck = np.linalg.norm(inverse, axis=1) == 0
-        if np.any(missing[stuck] > rounding[stuck]):
-            return np.full(lam.size, np.inf)
-        return 2 * (np.abs(inverse).T @ missing)
-    return np.where(touched, 2 * np.linalg.norm(missing) / _least_singular_value(form.G_u), 0.0)
+    """How far every multiplier has to move, at most, for c_u + G_u' lam = 0 to hold exactly.
+
+    A cone whose multipliers are all 0 stays there: they are at its apex, which is exact. Infinite where the columns
+    of G_u that are left are not independent: then the equations may have no solution at all.
+    """
+    still = form.cones.zeros(lam)
+    G = sp.csc_array(form.G_u[~still])
+    empty = np.diff(G.indptr) == 0
+    if np.any(form.c_u[empty] != 0):
+        return np.full(lam.size, np.inf)
+    G = sp.csc_array(G[:, ~empty])
+    terms = np.diff(G.indptr) + 2
+    rounding = terms * EPS * (np.abs(form.c_u[~empty]) + abs(G).T @ np.abs(lam[~still]))
+    missing = np.abs(form.residual(lam)[~empty]) + rounding
+    moved = np.zeros(lam.size)
+    moved[~still] = 2 * _least_moves(G, missing)
+    return moved
+
+
+def _least_moves(G: sp.csc_array, missing: Float[np.ndarray, "p"]) -> Float[np.ndarray, "r"]:
+    """Bounds on the entries of the shortest d with G'd = e, for any |e| <= missing."""
+    rows, columns = G.shape or (0, 0)
+    if columns == 0:
+        return np.zeros(rows)
+    if columns <= _DENSE:
+        U, singular, Vt = np.linalg.svd(G.toarray(), full_matrices=False)
+        if rows < columns or singular[-1] <= 1e-9 * singular[0]:
+            return np.full(rows, np.inf)
+        return np.abs((U / singular) @ Vt) @ missing
+    least = _least_singular_value(G)
+    touched = np.diff(sp.csr_array(G).indptr) > 0
+    return np.where(touched, np.linalg.norm(missing) / least, 0.0) if least > 0 else np.full(rows, np.inf)
 
 
 def repaired(
     form: ConicForm, lam: Float[np.ndarray, "r"], inner: Float[np.ndarray, "r"]
 ) -> Float[np.ndarray, "r"] | None:
     """The nearest multipliers to `lam`, towards the interior point `inner`, that can be shown feasible; or None."""
+    still = form.cones.zeros(inner)  # what is 0 in every solution must be so exactly
+    lam = np.where(still, 0.0, lam)
     for share in (0.0, *np.logspace(-14, -1, 27)):
-        mixed = _on_equations(form, (1 - share) * lam + share * inner)
+        mixed = _on_equations(form, (1 - share) * lam + share * inner, still)
         if not form.cones.outside(mixed, movement(form, mixed)):
             return mixed
     return None
 
 
-def interior(form: ConicForm) -> Float[np.ndarray, "r"] | None:
-    """Multipliers inside the dual cone, not too large; None where there are none.
+def interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> Float[np.ndarray, "r"] | None:
+    """Multipliers inside the dual cone and not too large; None where there are none.
 
-    They are z + s e with e a point inside the dual cone, for the z in it and s <= 1 that maximise s - size(z) / 1000
-    subject to c_u + G_u' (z + s e) = 0. Its dual has the form that Clarabel wants:
-
-        min  c_u . u + t    s.t.  -G_u u + size / 1000  in  cones,   t >= 1 + e . G_u u,   t >= 0.
+    Where no multipliers are inside, some cones have multipliers 0 in every solution: these get them exactly, and the
+    others are inside. The same for inequalities that are to be done without (`dropped`).
     """
-    r, e = form.h.size, form.cones.interior()
+    still = _forced(form, np.zeros(form.h.size, dtype=bool) if dropped is None else dropped)
+    for _ in range(3):
+        found = _deepest(form, still, 1.0)
+        if found is not None and found[1].min(initial=1.0) > 1e-7:
+            return found[0]
+        shallow = _deepest(form, still, _SHALLOW)
+        if shallow is None:
+            return None
+        flat = shallow[1] < 0.5  # in units of the small depth that all others reach at once
+        larger = _forced(form, still | _touching(form.cones, flat))
+        if np.array_equal(larger, still):
+            return None
+        still = larger
+    return None
+
+
+def _forced(form: ConicForm, still: Bool[np.ndarray, "r"]) -> Bool[np.ndarray, "r"]:
+    """The rows whose multipliers must be 0 where those in `still` are.
+
+    An equation sum_i G_ij lam_i = 0 whose terms all have one sign leaves no choice. So an epigraph whose variable no
+    row holds down any more goes with that row.
+    """
+    signs, blocks = form.cones.signs(), form.cones.block_of_row()
+    still = still.copy()
+    while True:
+        G = sp.csc_array(form.G_u[~still])
+        terms = G.data * signs[~still][G.indices]
+        spans = list(zip(G.indptr[:-1], G.indptr[1:], strict=True))
+        definite = [i < j and (np.all(terms[i:j] > 0) or np.all(terms[i:j] < 0)) for i, j in spans]
+        columns = np.flatnonzero(np.array(definite, dtype=bool) & (form.c_u == 0))
+        if columns.size == 0:
+            return still
+        rows = np.flatnonzero(~still)[np.unique(G[:, columns].indices)]
+        still = still | np.isin(blocks, blocks[rows])
+
+
+def _deepest(
+    form: ConicForm, still: Bool[np.ndarray, "r"], depth: float
+) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "b"]] | None:
+    """Multipliers z + depth sum_b s_b e_b over the cones b, 0 where `still`, and the s_b.
+
+    e_b is a point inside the dual of each cone; z in the dual cone and s_b <= 1 maximise sum_b s_b - size(z) / 1000
+    subject to c_u + G_u' lam = 0; with depth 1 all s_b are one and the same. The dual has the form that Clarabel wants:
+
+        min  c_u . u + sum_b t_b   s.t.  -G_u u + size / 1000  in  cones,   t_b >= 1 + depth e_b . G_u u,   t_b >= 0.
+    """
+    r, E = form.h.size, form.cones.insides()
+    moving = np.array([not still[start] for start, _ in form.cones.extents()], dtype=bool)
+    E = sp.csr_array(depth * E[moving])
+    if depth == 1.0:
+        E = sp.csr_array(sp.csr_array(np.ones((1, len(E.indptr) - 1))) @ E)
+    blocks = len(E.indptr) - 1
+    # The rows of a cone that is done without hold nothing: its multipliers cost nothing and do nothing.
+    G = sp.csc_array(form.G_u * (~still)[:, None])
+    used = np.diff(sp.csc_array(form.G_u[~still]).indptr) > 0
+    if np.any(form.c_u[~used] != 0):
+        return None
     A = sp.block_array(
-        [
-            [form.G_u, sp.csc_array((r, 1))],
-            [sp.csr_array(e[None] @ form.G_u), -sp.csc_array(np.ones((1, 1)))],
-            [None, -sp.eye_array(1)],
-        ],
-        format="csc",
+        [[G, sp.csc_array((r, blocks))], [E @ G, -sp.eye_array(blocks)], [None, -sp.eye_array(blocks)]], format="csc"
     )
-    b = np.concatenate([1e-3 * form.cones.size_of_duals(), [-1.0, 0.0]])
+    b = np.concatenate([1e-3 * form.cones.size_of_duals(), -np.ones(blocks), np.zeros(blocks)])
+    cost = np.append(form.c_u, np.ones(blocks))
     try:
-        _, z = run_clarabel(np.append(form.c_u, 1.0), sp.csc_array(A), b, form.cones, nonneg=2, zero=0)
+        _, z = run_clarabel(cost, sp.csc_array(A), b, form.cones, nonneg=2 * blocks, zero=0)
     except np.linalg.LinAlgError:
         return None
-    return _on_equations(form, z[:r] + z[r] * e)
+    share = z[r : r + blocks]
+    lam = _on_equations(form, np.where(still, 0.0, z[:r] + share @ E), still)
+    reached = np.ones(moving.size)
+    reached[moving] = share[0] if depth == 1.0 and blocks else share
+    return lam, reached
 
 
-def _on_equations(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
-    """The nearest vector that solves c_u + G_u' lam = 0, to rounding."""
-    if form.c_u.size == 0:
+def _touching(cones: Cones, flat: Bool[np.ndarray, "b"]) -> Bool[np.ndarray, "r"]:
+    """The rows of the cones that are marked."""
+    rows = np.zeros(cones.size, dtype=bool)
+    for block, (start, stop) in enumerate(cones.extents()):
+        rows[start:stop] = flat[block]
+    return rows
+
+
+def _on_equations(form: ConicForm, lam: Float[np.ndarray, "r"], still: Bool[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
+    """The nearest vector that solves c_u + G_u' lam = 0, to rounding, without touching the rows that are `still`."""
+    G = sp.csc_array(form.G_u[~still])
+    used = np.diff(G.indptr) > 0
+    if not used.any():
         return lam
+    G, lam = sp.csc_array(G[:, used]), lam.copy()
     for _ in range(2):
-        missing = form.residual(lam)
-        if form.c_u.size <= _DENSE:
-            lam = lam - np.linalg.lstsq(form.G_u.T.toarray(), missing, rcond=None)[0]
+        missing = form.residual(lam)[used]
+        if missing.size <= _DENSE:
+            lam[~still] -= np.linalg.lstsq(G.T.toarray(), missing, rcond=None)[0]
         else:
-            lam = lam - form.G_u @ _normal_equations(form.G_u).solve(missing)
+            try:
+                lam[~still] -= G @ _normal_equations(G).solve(missing)
+            except RuntimeError:  # exactly singular: `movement` will say so
+                return lam
     return lam
 
 
@@ -93,7 +181,10 @@ def _normal_equations(G: sp.csc_array) -> "sp.linalg.SuperLU":
 
 def _least_singular_value(G: sp.csc_array) -> float:
     """From below, by inverse power iteration: its estimate approaches from above, hence the safety factor."""
-    solve = _normal_equations(G).solve
+    try:
+        solve = _normal_equations(G).solve
+    except RuntimeError:  # exactly singular
+        return 0.0
     v = np.random.default_rng(0).normal(size=len(G.indptr) - 1)
     growth = 1.0
     for _ in range(20):

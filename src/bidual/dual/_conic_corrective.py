@@ -60,6 +60,7 @@ class Columns(NamedTuple):
     smoothed: bool
     idle: int  # plans since the gap of this stage last shrank
     gap: float  # of this stage, when it last did
+    uniform: bool = False  # whether the uniform policy is among the plans
 
 
 @final
@@ -112,13 +113,16 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             return self._mixed(program, replace(duals, memory=memory))
         except np.linalg.LinAlgError:
             weights = np.append(duals.weights, 0.0) if duals.weights.size else np.ones(1)
-            return replace(duals, weights=weights, stalled=True, memory=memory)
+            duals = replace(duals, weights=weights, stalled=memory.uniform, memory=memory._replace(uniform=True))
+            # Plans at the edge of a domain (the logarithm of a visit that is 0) defeat the master; the uniform policy
+            # is inside.
+            return replace(duals, theta=np.zeros_like(duals.theta), soft=True)
 
     def _bounded(self, program: ConvexProgram, duals: Duals[Columns], y: Float[np.ndarray, "n"]) -> Duals[Columns]:
         """Take the bound that the plan proves, and adapt the smoothing to where it points."""
         memory = duals.memory
-        if memory.asked is None:
-            return duals
+        if memory.asked is None or duals.soft:
+            return duals  # the first plan, or the uniform policy: it proves nothing
         form = _form(program, memory.stage)
         bound = Bound(form.constant(memory.asked) + float(form.slope(memory.asked) @ y), memory.asked)
         best = bound if memory.best is None or bound.value > memory.best.value else memory.best
@@ -143,7 +147,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         worst = float(np.max(_signed(program, memory.stage, point.g) / program.units))
         following = _following(program, memory, point, worst)
         if following is not memory.stage:
-            slater = point if worst < 0 else memory.slater
+            slater = point if worst < -10 * TOLERANCE else memory.slater
             k = len(memory.Y)
             memory = memory._replace(
                 stage=following, asked=None, best=None, slater=slater, entered=k, gap=np.inf, idle=0
@@ -163,7 +167,8 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         gap: float,
     ) -> Duals[Columns]:
         """The state after this master: where the next plan is wanted, and whether there is any hope left."""
-        shrunk = gap < memory.gap * (1 - _PROGRESS) and memory.idle < _PATIENCE
+        # A cone solver's bound may pass the value by rounding: such a gap is closed, and closed is not progress.
+        shrunk = max(gap, 0.0) < memory.gap * (1 - _PROGRESS) and memory.idle < _PATIENCE
         idle = 0 if shrunk else memory.idle + 1
         share = 0.0 if memory.best is None or self.smoothing == 0 or idle > _PATIENCE // 2 else memory.smoothing
         asked = lam if share == 0 or memory.best is None else share * memory.best.gamma + (1 - share) * lam
@@ -171,6 +176,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         return replace(
             duals,
             theta=program.image.adjoint(form.slope(asked)),
+            soft=False,
             weights=point.weights,
             feasible=bool(np.all(program.violations(point.g) <= program.tolerances)),
             f=point.f,
@@ -178,7 +184,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             auxiliary=point.auxiliary,
             stalled=idle > _PATIENCE,  # also where the plan was known: then shrunk is false
             memory=memory._replace(
-                asked=asked, target=lam, smoothed=share > 0, idle=idle, gap=gap if shrunk else memory.gap
+                asked=asked, target=lam, smoothed=share > 0, idle=idle, gap=max(gap, 0.0) if shrunk else memory.gap
             ),
         )
 
@@ -245,7 +251,7 @@ def _repaired(program: ConvexProgram, memory: Columns, point: Point) -> Point:
         return point
     for _ in range(3):
         over = np.where(program.equality, 0.0, point.g)
-        if not np.any(over > 0):
+        if not np.any(over > 0.2 * program.tolerances):  # the certificate needs a little of the tolerance itself
             break
         inside = np.where(program.equality, -1.0, slater.g)
         share = float(np.max(np.where(over > 0, over / (over - inside), 0.0)))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import cvxpy as cp
+import numpy as np
 
 from bidual._errors import ProblemError
 from bidual.features.embedding import Embedding
@@ -47,7 +48,11 @@ def _declared(variable: cp.Variable, taken: Mapping[str, cp.Constraint]) -> dict
         found[f"{name} <= 0"] = variable <= 0
     bounds = attributes.get("bounds")
     if bounds is not None:
-        found[f"{name} >= lower"], found[f"{name} <= upper"] = variable >= bounds[0], variable <= bounds[1]
+        lower, upper = bounds
+        if lower is not None and np.all(np.isfinite(lower)):
+            found[f"{name} >= lower"] = variable >= lower
+        if upper is not None and np.all(np.isfinite(upper)):
+            found[f"{name} <= upper"] = variable <= upper
     clash = [key for key in found if key in taken]
     if clash:
         raise ProblemError(f"the name {clash[0]!r} is needed for the declared bound of {name!r}: rename a constraint")

@@ -34,9 +34,11 @@ def cone_program(problem: cp.Problem) -> ParamConeProg:
     return data[PARAM_PROB]
 
 
-def image_of(embedding: Embedding, cone: ParamConeProg) -> Image:
+def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg) -> Image:
     """The affine pieces as one image; `cone` is the program whose constraints are ``piece == 0``, in order."""
-    _, _, A, b = _arrays(cone)
+    c, _, A, b = _arrays(cone)
+    if _flat(c).size != embedding.size:
+        A, b = _by_derivatives(pieces, embedding)
     # CVXPY writes every row, those of {0} included, as the limit minus the expression.
     matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flat(b)
     H, d = embedding.horizon, embedding.features.dimension
@@ -45,6 +47,16 @@ def image_of(embedding: Embedding, cone: ParamConeProg) -> Image:
         h, feature = np.divmod(np.arange(H * d), d)
         matrix = sp.csr_array(matrix[:, feature * H + h])
     return Image(matrix, offset, H, embedding.total)
+
+
+def _by_derivatives(pieces: Sequence[Piece], embedding: Embedding) -> tuple[sp.csr_array, np.ndarray]:
+    """The same rows from CVXPY's derivatives: a cumulative sum has variables of its own in cone form."""
+    before = embedding.value
+    embedding.value = np.zeros(embedding.shape)
+    rows = [sp.csr_array(sp.csc_array(piece.affine.grad[embedding]).T) for piece in pieces]
+    offsets = [np.asarray(piece.affine.value, dtype=np.float64).ravel(order="F") for piece in pieces]
+    embedding.value = before
+    return sp.csr_array(-sp.csr_array(sp.vstack(rows))), -np.concatenate(offsets)
 
 
 def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.error import DCPError
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
@@ -61,15 +62,16 @@ class Forms:
         self._violation = Relaxed(functions, keep_equalities=False) if equal else None
         self._margin = Relaxed(functions, keep_equalities=True) if any(equal) and not all(equal) else None
 
-    def program(self, image: Image, lines: Sequence[Line]) -> ConvexProgram:
+    def program(self, image: Image) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
         functions = self._functions
-        units = np.maximum(1.0, np.abs(np.concatenate([*(line.bounds for line in lines), np.zeros(0)])))
         frozen = functions.frozen()
+        main = conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary)
+        units = np.maximum(1.0, np.abs(main.limits(sum(g.size for g in functions.constraints))))
         program = ConvexProgram(
             image=image,
             functions=frozen,
-            main=conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary),
+            main=main,
             violation=None if self._violation is None else self._violation.form(units),
             margin=None if self._margin is None else self._margin.form(units),
             equality=np.repeat(np.array(functions.equality, dtype=bool), [g.size for g in functions.constraints]),
@@ -90,11 +92,17 @@ class Curved:
         self._embedding = embedding
         functions, self._pieces = lift(objective, list(named.values()))
         self._rows = pieces_program(self._pieces)
-        self._forms = Forms(functions)
+        try:
+            self._forms = Forms(functions)
+        except DCPError as error:
+            raise ProblemError(
+                f"convexity rests on the sign of an auxiliary variable, which bidual does not use: {error}"
+            ) from error
 
     def program(self, lines: Sequence[Line]) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
-        return self._forms.program(image_of(self._embedding, self._rows), lines)
+        del lines
+        return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
 
 
 def _check_finite(program: ConvexProgram) -> None:

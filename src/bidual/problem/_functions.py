@@ -40,6 +40,14 @@ class Functions(AbstractFunctions):
         moved = [self._moved(expression, parts) for expression in (self.objective, *self.constraints)]
         return float(moved[0][0]), np.concatenate([*moved[1:], np.zeros(0)])
 
+    def magnitudes(
+        self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]
+    ) -> tuple[float, Float[np.ndarray, "m"]]:
+        """From the values of all parts of the expressions."""
+        self._assign(y, auxiliary)
+        g = [np.full(g.size, _largest(g)) for g in self.constraints]
+        return _largest(self.objective), np.concatenate([*g, np.zeros(0)])
+
     def slope(
         self, y: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"], weight: float
     ) -> Float[np.ndarray, "n"] | None:
@@ -68,8 +76,9 @@ class Functions(AbstractFunctions):
         derivatives = _derivatives(expression)
         for variable, error in zip(self.images, errors, strict=True):
             jacobian = derivatives.get(variable)
-            if jacobian is not None:
-                total += abs(_matrix(jacobian, variable.size)).T @ error
+            moved = None if jacobian is None else abs(_matrix(jacobian, variable.size)).T @ error
+            if moved is not None and np.all(np.isfinite(moved)):
+                total += moved
             elif variable in derivatives:  # at a kink or an edge of the domain: the one-sided change instead
                 total += self._changed(expression, variable, error)
         return total
@@ -104,7 +113,8 @@ def _frozen(expression: cp.Expression) -> cp.Expression:
 def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:
     """CVXPY's derivatives by variable; None for a variable where an atom has none."""
     try:
-        return expression.grad
+        with np.errstate(all="ignore"):
+            return expression.grad
     except (NotImplementedError, ValueError, ZeroDivisionError):
         return dict.fromkeys(expression.variables())
 
@@ -114,7 +124,16 @@ def _matrix(jacobian: ArrayLike | sp.sparray, rows: int) -> sp.csr_array:
     return sp.csr_array(jacobian if sp.issparse(jacobian) else np.asarray(jacobian).reshape(rows, -1))
 
 
+def _largest(expression: cp.Expression) -> float:
+    """The largest number that comes up while an expression is evaluated."""
+    value = _number(expression)
+    here = float(np.max(np.abs(value[np.isfinite(value)]), initial=0.0))
+    parts = expression.args if isinstance(expression, Atom) else []
+    return max([here, *(_largest(part) for part in parts)])
+
+
 def _number(expression: cp.Expression) -> Float[np.ndarray, "n"]:
-    value = expression.value
+    with np.errstate(all="ignore"):  # outside a domain there is no number, which the caller looks for
+        value = expression.value
     assert value is not None  # every variable has been given one
     return np.asarray(value, dtype=np.float64).ravel(order="F")

@@ -11,8 +11,8 @@ import cvxpy as cp
 from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.zero import Equality
 
-from bidual._errors import ProblemError
 from bidual.features.embedding import Embedding
+from bidual.problem._exact import exact
 from bidual.problem._functions import Functions
 
 
@@ -56,24 +56,4 @@ def _lift(expression: cp.Expression, pieces: list[Piece], plain: dict[int, cp.Va
         pieces.append(Piece(expression, cp.Variable(expression.shape, name=f"y{len(pieces)}")))
         return pieces[-1].variable
     assert isinstance(expression, Atom)  # an embedding is affine
-    return _exact(expression, [_lift(argument, pieces, plain) for argument in expression.args])
-
-
-def _exact(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression:
-    """The expression over other arguments; powers and p-norms exactly, not by CVXPY's rational approximation.
-
-    The approximation may be another function, and a bound on it would not be one on the user's. Squares and
-    Euclidean norms are second-order cones as they are.
-    """
-    if isinstance(expression, cp.PowerApprox | cp.PnormApprox) and expression.get_data()[0] == 2:
-        return expression.copy(list(arguments))
-    if isinstance(expression, cp.PowerApprox):
-        return cp.Power(arguments[0], expression.get_data()[0])
-    if isinstance(expression, cp.PnormApprox):
-        return cp.Pnorm(arguments[0], *expression.get_data())
-    if isinstance(expression, cp.GeoMeanApprox) and expression.approx_error > 0:
-        raise ProblemError(
-            f"the weights of the geometric mean {expression} are no simple fractions, so CVXPY would approximate it: "
-            "write exp(sum of weights times log) or use weights with small denominators"
-        )
-    return expression.copy(list(arguments))
+    return exact(expression, [_lift(argument, pieces, plain) for argument in expression.args])

@@ -22,6 +22,11 @@ class Linear:
         self._embedding = embedding
         self._cone = cone_program(cp.Problem(objective, list(named.values())))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether CVXPY's reduction added no variables of its own, as it does for a cumulative sum."""
+        return self._cone.x.size == self._embedding.size
+
     def program(self, lines: Sequence[Line]) -> AffineProgram:
         """The rows, with the parameters' values of this moment."""
         del lines

@@ -1,9 +1,10 @@
 """`Problem`: a constrained problem over an embedding, declared in CVXPY."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
 from cvxpy.error import DCPError
@@ -153,8 +154,20 @@ def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "Linear | Cur
         )
     expressions = [problem.objective.expr, *(side for constraint in named.values() for side in constraint.args)]
     only_embedding = all(isinstance(v, Embedding) for expression in expressions for v in expression.variables())
-    kind = Linear if only_embedding and all(expression.is_affine() for expression in expressions) else Curved
-    return kind(problem.objective, named, problem.embedding)
+    if any(part.is_complex() for expression in expressions for part in _parts(expression)):
+        raise ProblemError("the problem is written in complex numbers: costs and limits must be real")
+    if only_embedding and all(expression.is_affine() for expression in expressions):
+        linear = Linear(problem.objective, named, problem.embedding)
+        if linear.is_plain:
+            return linear
+    return Curved(problem.objective, named, problem.embedding)
+
+
+def _parts(expression: cp.Expression) -> Iterator[cp.Expression]:
+    yield expression
+    if isinstance(expression, Atom):
+        for argument in expression.args:
+            yield from _parts(argument)
 
 
 def _check_convex(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> None:

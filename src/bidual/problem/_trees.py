@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.atom import Atom
 
+from bidual.problem._exact import exact
 from bidual.problem._functions import Functions
 
 Arrays = dict[str, np.ndarray]
@@ -46,7 +47,8 @@ def read_tree(tree: dict[str, Any], variables: Sequence[cp.Variable], arrays: Ar
     arguments = [read_tree(argument, variables, arrays) for argument in tree["arguments"]]
     if kind is cp.AddExpression:
         return cp.AddExpression(arguments)
-    return kind(*arguments, *(_read(tree["data"], variables, arrays) or []))
+    expression = kind(*arguments, *(_read(tree["data"], variables, arrays) or []))
+    return exact(expression, expression.args)  # a file may name an approximation, too
 
 
 def write_functions(functions: Functions, arrays: Arrays) -> dict[str, Any]:

@@ -38,11 +38,14 @@ def stored_program(program: AffineProgram | ConvexProgram) -> tuple[dict[str, An
 
 
 def restored_program(
-    stored: dict[str, Any], arrays: Arrays, lines: Sequence[Line], psi: Psi, mdp: TabularMDP
+    stored: dict[str, Any], arrays: Arrays, psi: Psi, mdp: TabularMDP
 ) -> AffineProgram | ConvexProgram:
     """The program that `stored_program` stored; `ValueError` where it does not fit the model."""
     if "functions" in stored:
-        return Forms(read_functions(stored["functions"], arrays)).program(_image(stored, arrays, psi, mdp), lines)
+        functions = read_functions(stored["functions"], arrays)
+        if sum(v.size for v in functions.images) != arrays["image_offset"].size:
+            raise ValueError("the image does not fit the functions")
+        return Forms(functions).program(_image(stored, arrays, psi, mdp))
     H, d = arrays["objective"].shape
     m = arrays["limits"].size
     for name, shape in {"rows": (m, H, d), "limits": (m,), "equality": (m,), "objective": (mdp.horizon, d)}.items():
@@ -81,7 +84,7 @@ def check_rows(lines: Sequence[Line], program: AffineProgram | ConvexProgram) ->
         rows = slice(start, start + line.bounds.size)
         start = rows.stop
         sound = isinstance(line.name, str) and line.bounds.ndim == 1 and line.bounds.size > 0
-        sound = sound and line.sense in ("<=", ">=", "==") and line.sign in (1.0, -1.0)
+        sound = sound and line.sign in {"<=": (1.0,), ">=": (-1.0,), "==": (1.0, -1.0)}[line.sense]
         if not (sound and np.all(program.equality[rows] == (line.sense == "=="))):
             raise ValueError(f"constraint {line.name!r} does not fit its rows")
     if start != program.equality.size:

@@ -20,6 +20,8 @@ from bidual.problem import Line
 from bidual.saved._programs import check_rows, restored_program, stored_program
 
 _KIND = "solution"
+# What a damaged or forged manifest can make the readers of its parts raise.
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError)
 _CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
 
 
@@ -91,14 +93,14 @@ def check(path: str | os.PathLike[str]) -> Check:
     manifest, arrays = _archive.read(path, _KIND)
     try:
         lines = _lines(manifest["lines"])
-        evidence = _evidence(manifest, arrays, lines)
+        evidence = _evidence(manifest, arrays)
         check_rows(lines, evidence.program)
         claims = {key: manifest["claims"][key] for key in _CLAIMS}
         gap, relative = manifest["goal"]
         goal = Goal(float(gap), bool(relative))
         if claims["sense"] not in ("minimize", "maximize"):
             raise ValueError(f"sense {claims['sense']!r}")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, BidualError, DCPError) as error:
+    except (*_MALFORMED, BidualError, DCPError) as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     certificate = certify(evidence)
     _compare(claims, _derive(claims["sense"], goal, evidence, lines, certificate))
@@ -109,13 +111,13 @@ def _lines(written: list[list[Any]]) -> list[Line]:
     return [Line(n, sense, float(sign), np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in written]
 
 
-def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray], lines: Sequence[Line]) -> Evidence:
+def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
     mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
     psi = _features(manifest, arrays["psi"], mdp)
     own = {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")}
     return Evidence(
-        program=restored_program(manifest["problem"], own, lines, psi, mdp),
+        program=restored_program(manifest["problem"], own, psi, mdp),
         psi=psi,
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
