@@ -29,6 +29,7 @@ ROWS = (
     ("constraints",),
     ("saved",),
     ("solution",),
+    ("_effort",),
     ("_solve",),
     ("tasks",),
     ("report",),

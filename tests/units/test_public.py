@@ -32,7 +32,7 @@ PUBLIC = [
     "tasks",
 ]
 MODULES = {
-    "dual": ["AbstractDual", "Bound", "ConicCorrective", "Duals", "FullyCorrective", "Program"],
+    "dual": ["AbstractDual", "Bound", "ConicCorrective", "Duals", "FullyCorrective", "Program", "Reply"],
     "features": [
         "AbstractFeatures",
         "Arrival",

@@ -1,6 +1,7 @@
 """The interface of dual players: from the embeddings seen so far to the next linear cost."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, final
 
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.convex import AffineProgram, ConvexProgram
+from bidual.planners import Plan
 
 Program = TypeVar("Program", AffineProgram, ConvexProgram)
 Memory = TypeVar("Memory")
@@ -35,6 +37,15 @@ class Duals(Generic[Memory]):
     conflict: Bound  # on the least possible violation
     stalled: bool  # the last plan taught nothing: more plans will not help
     memory: Memory
+    gamma: Float[np.ndarray, "r"] | None = None  # the multipliers that theta is made of, where it is made of any
+
+
+class Reply(NamedTuple):
+    """A plan made before. It is the cheapest for its theta in the same model, whatever the problem is by now."""
+
+    theta: Float[np.ndarray, "H d"]
+    gamma: Float[np.ndarray, "r"] | None
+    plan: Plan
 
 
 class AbstractDual(abc.ABC, Generic[Program, Memory]):
@@ -43,6 +54,14 @@ class AbstractDual(abc.ABC, Generic[Program, Memory]):
     @abc.abstractmethod
     def init(self, program: Program) -> Duals[Memory]:
         """The state before the first plan."""
+
+    def restart(self, program: Program, known: Sequence[Reply]) -> Duals[Memory]:
+        """The state before the first new plan, where plans of the same model are known from another problem.
+
+        The weights then run over the known plans first. A player without use for them starts afresh, with none.
+        """
+        del known
+        return self.init(program)
 
     @abc.abstractmethod
     def step(self, program: Program, duals: Duals[Memory], psi: Float[np.ndarray, "H d"]) -> Duals[Memory]:
