@@ -33,6 +33,10 @@ ROWS = (
     ("_solve",),
     ("tasks",),
     ("report",),
+    ("_curve",),
+    ("_families",),
+    ("_points",),
+    ("_price",),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -65,6 +65,10 @@ class Certificate:
         """
         if self.lower is None:
             return None, None
-        feasible = self.feasible(program)
-        lower, upper = (min(self.lower, self.upper), self.upper) if feasible else (self.lower, None)
-        return (None if upper is None else -upper, -lower) if maximises else (lower, upper)
+        return users_bounds(self.lower, self.upper if self.feasible(program) else None, maximises=maximises)
+
+
+def users_bounds(lower: float, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
+    """Bounds of the minimising form in the user's sense; a feasible policy's own value weakens a bound above it."""
+    lower = lower if upper is None else min(lower, upper)
+    return (None if upper is None else -upper, -lower) if maximises else (lower, upper)

@@ -8,3 +8,6 @@ from bidual.problem._parameters import Value as Value
 from bidual.problem._problem import Problem as Problem
 from bidual.problem._trees import read_functions as read_functions
 from bidual.problem._trees import write_functions as write_functions
+from bidual.problem._variants import dropped as dropped
+from bidual.problem._variants import opened as opened
+from bidual.problem._variants import pushed as pushed
