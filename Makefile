@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-solve clean
+.PHONY: help demo test test-all lint format venv bench-solve bench-price clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ venv: $(DEV)  ## set everything up and do nothing else
 
 bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
 	$(BIN)/python -m benchmarks.solve
+
+bench-price: $(DEV)  ## a price curve of twenty limits, in cold solves
+	$(BIN)/python -m benchmarks.price
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build

@@ -10,6 +10,7 @@ from bidual._version import __version__
 
 if TYPE_CHECKING:
     from bidual import dual, features, models, planners, policies, problems, report, tasks
+    from bidual._curve import Curve
     from bidual._errors import (
         ArchiveError,
         BidualError,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         ProblemError,
         TaskError,
     )
+    from bidual._price import price
     from bidual._solve import solve
     from bidual._status import Status
     from bidual.mdp import TabularMDP
@@ -30,6 +32,7 @@ _HOME = {
     "ArchiveError": "bidual._errors",
     "BidualError": "bidual._errors",
     "CertificateError": "bidual._errors",
+    "Curve": "bidual._curve",
     "ModelError": "bidual._errors",
     "PolicyError": "bidual._errors",
     "Problem": "bidual.problem",
@@ -40,6 +43,7 @@ _HOME = {
     "TaskError": "bidual._errors",
     "check": "bidual.saved",
     "load": "bidual.saved",
+    "price": "bidual._price",
     "solve": "bidual._solve",
 }
 _MODULES = ("dual", "features", "models", "planners", "policies", "problems", "report", "tasks")
@@ -48,6 +52,7 @@ __all__ = [
     "ArchiveError",
     "BidualError",
     "CertificateError",
+    "Curve",
     "ModelError",
     "PolicyError",
     "Problem",
@@ -64,6 +69,7 @@ __all__ = [
     "models",
     "planners",
     "policies",
+    "price",
     "problems",
     "report",
     "solve",

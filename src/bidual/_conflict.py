@@ -14,8 +14,7 @@ from jaxtyping import Bool
 
 from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.dual import Bound, ConicCorrective
-from bidual.features import Psi
-from bidual.models import Known
+from bidual.models import Known, Layout
 from bidual.planners import AbstractPlanner
 from bidual.problem import Line
 from bidual.vpdpo import vpdpo
@@ -26,7 +25,7 @@ _PLANS = 40  # for a search without one of the constraints
 
 def smallest_clash(
     program: ConvexProgram,
-    psi: Psi,
+    psi: Layout,
     model: Known,
     planner: AbstractPlanner[Known],
     bound: Bound,
@@ -59,7 +58,7 @@ def _rows(form: ConicForm, scalars: Bool[np.ndarray, "m"]) -> Bool[np.ndarray, "
 
 def _clash_without(
     program: ConvexProgram,
-    psi: Psi,
+    psi: Layout,
     model: Known,
     planner: AbstractPlanner[Known],
     dropped: Bool[np.ndarray, "r"],

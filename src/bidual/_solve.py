@@ -2,28 +2,32 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._conflict import smallest_clash
+from bidual._effort import Effort
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
 from bidual.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram, interior, repaired
-from bidual.dual import AbstractDual, Bound, ConicCorrective, Duals, FullyCorrective, Proximal
+from bidual.dual import AbstractDual, Bound, ConicCorrective, Duals, FullyCorrective, Proximal, Reply
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
-from bidual.models import Known, known
+from bidual.models import Known, Layout, known
 from bidual.planners import AbstractPlanner, BackwardInduction, Plan
 from bidual.policies import MarkovPolicy, Mixture, collapse, from_occupancy
-from bidual.problem import Line, Problem
+from bidual.problem import Line, Problem, Value
 from bidual.rounding import with_rounding
-from bidual.solution import Progress, Solution
+from bidual.solution import AbstractSession, Progress, Solution
 from bidual.vpdpo import Iteration, vpdpo
+
+_KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
 
 def solve(
@@ -52,68 +56,160 @@ def solve(
         progress: called after every plan.
     """
     started = time.perf_counter()
-    _check_budgets(gap, time_limit, max_plans)
-    _check_players(dual, planner, progress)
+    effort = Effort(gap, relative, time_limit, max_plans, dual, planner, progress)
+    program, world = prepare(problem, mdp)
+    return _solved(problem, program, world, effort, (), started)
+
+
+def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgram, "World"]:
+    """The problem in arrays, and what every search over this model shares."""
     program, psi = bind(problem, mdp)
-    lines = problem.lines()
-    model, planner = known(mdp), planner or BackwardInduction()
-    loop = _loop(program, psi, model, planner, dual, Goal(gap, relative))
-    plans: list[Plan | None] = []
+    model = known(mdp)
+    return program, World(mdp, psi, model, model.restrict(psi))
+
+
+def measured(program: AffineProgram | ConvexProgram, world: "World") -> AffineProgram | ConvexProgram:
+    """The program with its rounding over this model."""
+    return with_rounding(program, world.psi, world.mdp) if isinstance(program, AffineProgram) else program
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class World:
+    """A known model and features over it, laid out for the planner once."""
+
+    mdp: TabularMDP
+    psi: Psi
+    model: Known
+    layout: Layout
+
+
+class Stated(NamedTuple):
+    """A problem in numbers: rows or cone forms, the constraints as they were written, and the sense."""
+
+    program: AffineProgram | ConvexProgram
+    lines: tuple[Line, ...]
+    maximises: bool
+    total: bool = False
+
+
+class Search(NamedTuple):
+    """Where the loop ended: what the dual player knows, and all plans that its weights run over."""
+
+    duals: Duals[Any]
+    replies: tuple[Reply | None, ...]  # those known before come first; None for plans that are of no use any more
+    history: tuple[Progress, ...]
+    plans: int  # the new ones
+    started: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Session(AbstractSession):
+    """What a solve leaves behind: everything that does not depend on the values of parameters, and the plans."""
+
+    problem: Problem
+    world: World
+    effort: Effort
+    known: tuple[Reply, ...]
+    values: dict[str, Float[np.ndarray, "..."]]  # of all parameters
+
+    def resolve(self, values: Mapping[str, Value]) -> Solution:
+        """Solve again with other values, starting from the plans."""
+        started = time.perf_counter()
+        with self.problem.holding({**self.values, **values}):
+            program = measured(self.problem.program(), self.world)
+            return _solved(self.problem, program, self.world, self.effort, self.known, started)
+
+
+def _solved(
+    problem: Problem,
+    program: AffineProgram | ConvexProgram,
+    world: World,
+    effort: Effort,
+    known: tuple[Reply, ...],
+    started: float,
+) -> Solution:
+    """Search, certify, and leave a session for the next."""
+    stated = Stated(program, problem.lines(), problem.maximises, problem.embedding.total)
+    found = search(stated, world, effort, known, started)
+    values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
+    session = Session(problem, world, effort, worth_keeping(found), values)
+    return replace(conclude(stated, world, found, effort.goal, effort.planner), _session=session)
+
+
+def search(stated: Stated, world: World, effort: Effort, known: tuple[Reply, ...], started: float) -> Search:
+    """Run the loop until the gap seems closed or a budget is spent."""
+    program = stated.program
+    replies: list[Reply | None] = []
     history: list[Progress] = []
     duals = None
-    for iteration in loop:
+    for iteration in _loop(program, world, effort, known):
         duals = iteration.duals
-        plans.append(iteration.plan)
+        replies += known if iteration.reply is None else [iteration.reply]
         if duals.kept is not None:  # a plan over 100 000 states is megabytes
-            plans = [plan if i in duals.kept else None for i, plan in enumerate(plans)]
-        history.append(_standing(problem, program, iteration, time.perf_counter() - started))
-        if progress is not None:
-            progress(history[-1])
-        spent = (time_limit is not None and history[-1].seconds >= time_limit) or iteration.number == max_plans
-        if spent or _settled(program, duals, history[-1], gap, relative):
+            replies = [reply if i in duals.kept else None for i, reply in enumerate(replies)]
+        history.append(_standing(stated, iteration, time.perf_counter() - started))
+        if effort.progress is not None:
+            effort.progress(history[-1])
+        if effort.spent(history[-1]) or _settled(program, duals, history[-1], effort.gap, effort.relative):
             break
     assert duals is not None  # the loop runs until it is left
-    mixture = _mixture(model, planner, psi, mdp, plans, duals.weights)
-    clashes = _clashes(program, psi, model, planner, duals, lines) if _in_conflict(duals) else []
-    evidence, certificate = _certified(program, psi, mdp, collapse(mixture, mdp), duals, clashes)
-    status = status_of(program, certificate, Goal(gap, relative))
-    lower, upper = certificate.bounds(program, maximises=problem.maximises)
+    return Search(duals, tuple(replies), tuple(history), history[-1].plans, started)
+
+
+def conclude(
+    stated: Stated, world: World, found: Search, goal: Goal, planner: AbstractPlanner[Known] | None = None
+) -> Solution:
+    """The output policy of a search, its certificate, and both in words."""
+    program, lines, maximises, total = stated
+    planner = planner or BackwardInduction()
+    plans = [None if reply is None else reply.plan for reply in found.replies]
+    mixture, duals = _mixture(world, planner, plans, found.duals.weights), found.duals
+    clashes = _clashes(program, world, planner, duals, lines) if _in_conflict(duals) else []
+    evidence, certificate = _certified(program, world.psi, world.mdp, collapse(mixture, world.mdp), duals, clashes)
+    status = status_of(program, certificate, goal)
+    lower, upper = certificate.bounds(program, maximises=maximises)
     gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
     return Solution(
         status=status,
-        sense="maximize" if problem.maximises else "minimize",
-        value=(-certificate.value if problem.maximises else certificate.value) + 0.0,  # no -0.0
+        sense="maximize" if maximises else "minimize",
+        value=(-certificate.value if maximises else certificate.value) + 0.0,  # no -0.0
         lower=lower,
         upper=upper,
         constraints=constraint_results(lines, certificate, gamma),
         conflict=find_conflict(lines, program, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,
-        embedding=certificate.embedding.sum(axis=0) if problem.embedding.total else certificate.embedding,
+        embedding=certificate.embedding.sum(axis=0) if total else certificate.embedding,
         visits=certificate.visits,
-        history=tuple(history),
-        plans=len(plans),
-        seconds=time.perf_counter() - started,
+        history=found.history,
+        plans=found.plans,
+        seconds=time.perf_counter() - found.started,
         evidence=evidence,
         lines=lines,
-        goal=Goal(gap, relative),
+        goal=goal,
     )
 
 
+def worth_keeping(found: Search) -> tuple[Reply, ...]:
+    """The plans to start another search from: those in use, and the latest."""
+    first = max(0, len(found.replies) - _KEPT)
+    latest = [reply for i, reply in enumerate(found.replies) if i >= first or found.duals.weights[i] > 0]
+    # A soft policy is not the cheapest for its cost, so it proves nothing.
+    return tuple(reply for reply in latest if reply is not None and reply.plan.soft_cost is None)
+
+
 def _loop(
-    program: AffineProgram | ConvexProgram,
-    psi: Psi,
-    model: Known,
-    planner: AbstractPlanner[Known],
-    dual: AbstractDual[Any, Any] | None,
-    goal: Goal,
+    program: AffineProgram | ConvexProgram, world: World, effort: Effort, plans: Sequence[Reply]
 ) -> Iterator[Iteration[Any]]:
     """The loop with the dual player that fits the program."""
+    psi, model, planner, dual = world.layout, world.model, effort.best_planner(), effort.dual
     if isinstance(program, AffineProgram):
-        return vpdpo(program, psi, model, planner, dual or FullyCorrective())
+        return vpdpo(program, psi, model, planner, dual or FullyCorrective(), plans)
     if dual is None:
-        dual = ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*goal)
-    return vpdpo(program, psi, model, planner, dual)
+        dual = ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*effort.goal)
+    return vpdpo(program, psi, model, planner, dual, plans)
 
 
 def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgram, Psi]:
@@ -137,36 +233,13 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgr
     return with_rounding(program, psi, mdp) if isinstance(program, AffineProgram) else program, psi
 
 
-def _check_budgets(gap: float, time_limit: float | None, max_plans: int | None) -> None:
-    if not (_is_number(gap) and math.isfinite(gap) and gap > 0):
-        raise ProblemError(f"gap must be a positive number; got {gap!r}")
-    if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
-        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
-    if max_plans is not None and not (_is_number(max_plans) and max_plans == int(max_plans) and max_plans >= 1):
-        raise ProblemError(f"the number of plans must be a whole number, at least 1; got {max_plans!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _check_players(dual: object, planner: object, progress: object) -> None:
-    if progress is not None and not callable(progress):
-        raise ProblemError(f"progress must be a function; got {progress!r}")
-    for player, kind in ((dual, AbstractDual), (planner, AbstractPlanner)):
-        if player is not None and not isinstance(player, kind):
-            raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")
-
-
-def _standing(
-    problem: Problem, program: AffineProgram | ConvexProgram, iteration: Iteration[Any], seconds: float
-) -> Progress:
+def _standing(stated: Stated, iteration: Iteration[Any], seconds: float) -> Progress:
     """The solver's own view after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
-    violation = float(program.violations(duals.g).max(initial=0.0))
+    violation = float(stated.program.violations(duals.g).max(initial=0.0))
     upper = duals.f if duals.feasible else None
-    lower = duals.optimum.value if math.isfinite(duals.optimum.value) else None
-    if problem.maximises:
+    lower = duals.optimum.value if np.isfinite(duals.optimum.value) else None
+    if stated.maximises:
         lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
     return Progress(iteration.number, lower, upper, violation, seconds)
 
@@ -187,23 +260,18 @@ def _settled(
 
 
 def _mixture(
-    model: Known,
-    planner: AbstractPlanner[Known],
-    psi: Psi,
-    mdp: TabularMDP,
-    plans: Sequence[Plan | None],
-    weights: Float[np.ndarray, "k"],
+    world: World, planner: AbstractPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
 ) -> Mixture:
     """The mixture of the plans; where soft policies are among them, as the one Markov policy that it equals."""
+    model, mdp = world.model, world.mdp
     used = [(float(weights[i]), plans[i]) for i in np.flatnonzero(weights).tolist()]
     actions = [plan.actions for _, plan in used if plan is not None and plan.actions is not None]
     if len(actions) == len(used):
         return Mixture(np.array([weight for weight, _ in used]), tuple(model.policy(one) for one in actions))
-    layout = model.restrict(psi)
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for weight, plan in used:
         assert plan is not None  # a plan with weight is kept
-        table += weight * planner.occupancy(model, layout, plan)
+        table += weight * planner.occupancy(model, world.layout, plan)
     return Mixture(np.ones(1), (from_occupancy(table, mdp),))
 
 
@@ -228,8 +296,7 @@ def _certified(
 
 def _clashes(
     program: AffineProgram | ConvexProgram,
-    psi: Psi,
-    model: Known,
+    world: World,
     planner: AbstractPlanner[Known],
     duals: Duals[Any],
     lines: Sequence[Line],
@@ -238,7 +305,7 @@ def _clashes(
     whole = _record(program, duals.conflict, 0.0)
     if isinstance(program, AffineProgram) or duals.conflict.point is not None or len(lines) == 1:
         return [whole]
-    bound, dropped = smallest_clash(program, psi, model, planner, duals.conflict, lines)
+    bound, dropped = smallest_clash(program, world.layout, world.model, planner, duals.conflict, lines)
     return [_record(program, bound, 0.0, dropped), whole]
 
 

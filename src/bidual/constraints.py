@@ -1,5 +1,6 @@
 """What a certificate means to the user: a status, and constraints in their own names, senses and units."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -21,7 +22,8 @@ class Goal(NamedTuple):
 
     def met(self, lower: float, upper: float) -> bool:
         """Whether the bounds are close, from whichever side: crossing by more than the gap is no success."""
-        return abs(upper - lower) <= self.gap * (max(abs(lower), abs(upper)) if self.relative else 1.0)
+        size = max(abs(lower), abs(upper)) if self.relative else 1.0
+        return math.isfinite(size) and abs(upper - lower) <= self.gap * size
 
 
 def status_of(program: AffineProgram | ConvexProgram, certificate: Certificate, goal: Goal) -> Status:

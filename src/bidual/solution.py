@@ -1,19 +1,22 @@
 """`Solution`: the policy, what has been shown about it, and how to say so."""
 
+import abc
 import html
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._errors import ProblemError
 from bidual._status import Status
 from bidual._version import __version__
 from bidual.certificate import Evidence
 from bidual.constraints import Conflict, ConstraintResult, Goal
 from bidual.policies import MarkovPolicy, Mixture
-from bidual.problem import Line
+from bidual.problem import Line, Value
 from bidual.saved import save
 
 
@@ -32,6 +35,14 @@ class Progress:
     def gap(self) -> float | None:
         """Upper - lower."""
         return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+
+class AbstractSession(abc.ABC):
+    """What a solve leaves behind, so that the next one need not start again."""
+
+    @abc.abstractmethod
+    def resolve(self, values: Mapping[str, Value]) -> "Solution":
+        """Solve the same problem with other values of its parameters."""
 
 
 @final
@@ -63,6 +74,7 @@ class Solution:
     lines: tuple[Line, ...]
     goal: Goal
     task: str | None = None
+    _session: AbstractSession | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float | None:
@@ -75,6 +87,19 @@ class Solution:
             if result.name == name:
                 return result
         raise KeyError(f"no constraint {name!r}; there are {[result.name for result in self.constraints]}")
+
+    def resolve(self, /, **values: Any) -> "Solution":  # noqa: ANN401 - run-time checks see the keywords as one dict
+        """Solve again with other values of the problem's parameters, starting from the plans of this solution.
+
+        ``solution.resolve(budget=0.2)`` sets the ``cp.Parameter`` named ``budget`` for the call and gives it its own
+        value back afterwards. Parameters that are not named keep the values this solution was solved with. Gap, limits
+        and players are those of the first solve, and the answer passes the same independent check.
+        """
+        if self._session is None:
+            raise ProblemError("this solution was not made by solve, so there is nothing to start from: solve again")
+        if not values:
+            raise ProblemError("resolve wants at least one parameter by name, as in solution.resolve(budget=0.2)")
+        return replace(self._session.resolve(values), task=self.task)
 
     def to_dict(self) -> dict[str, Any]:
         """The solution as plain JSON values; what is not known is None."""
@@ -119,7 +144,7 @@ class Solution:
         facts += [("certificate", words) for words in self._certificate_words()]
         facts += [("constraint", _constraint_words(constraint)) for constraint in self.constraints]
         facts += [("policy", self._policy_words())]
-        facts += [("effort", f"{self.plans} plan{'s' if self.plans > 1 else ''}, {self.seconds:.2f} s")]
+        facts += [("effort", f"{self.plans} plan{'' if self.plans == 1 else 's'}, {self.seconds:.2f} s")]
         return facts
 
     def _policy_words(self) -> str:

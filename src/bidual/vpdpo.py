@@ -1,13 +1,13 @@
 """The loop: the dual player names a cost, the planner answers with its cheapest policy, the dual player learns."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
-from bidual.dual import AbstractDual, Duals, Program
+from bidual.dual import AbstractDual, Duals, Program, Reply
 from bidual.features import Psi
-from bidual.models import AbstractModel
+from bidual.models import AbstractModel, Layout
 from bidual.planners import AbstractPlanner, Plan
 
 M = TypeVar("M", bound=AbstractModel)
@@ -17,25 +17,37 @@ Memory = TypeVar("Memory")
 @final
 @dataclass(frozen=True, eq=False)
 class Iteration(Generic[Memory]):
-    """One turn of the loop: the plan that was made, and what the dual player knows after it."""
+    """One turn of the loop: the plan that was made, and what the dual player knows after it.
+
+    Number 0 is the state before the first plan, where plans were known: it has none of its own.
+    """
 
     number: int
-    plan: Plan
+    reply: Reply | None
     duals: Duals[Memory]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this turn."""
+        assert self.reply is not None  # only number 0 has none
+        return self.reply.plan
 
 
 def vpdpo(
     program: Program,
-    psi: Psi,
+    psi: Psi | Layout,
     model: M,
     planner: AbstractPlanner[M],
     dual: AbstractDual[Program, Memory],
+    known: Sequence[Reply] = (),
 ) -> Iterator[Iteration[Memory]]:
     """Variational primal-dual policy optimisation, for as long as the caller asks."""
-    features = model.restrict(psi)
-    duals = dual.init(program)
+    features = psi if isinstance(psi, Layout) else model.restrict(psi)
+    duals = dual.restart(program, known) if known else dual.init(program)
+    if duals.weights.size:
+        yield Iteration(0, None, duals)
     for number in itertools.count(1):
         answer = planner.soft if duals.soft else planner
-        plan = answer(model, features, duals.theta)
-        duals = dual.step(program, duals, plan)
-        yield Iteration(number, plan, duals)
+        reply = Reply(duals.theta, duals.gamma, answer(model, features, duals.theta))
+        duals = dual.step(program, duals, reply.plan)
+        yield Iteration(number, reply, duals)

@@ -92,6 +92,34 @@ def test_an_impossible_folder_fails_before_the_work(bidual, tmp_path):
     assert "Traceback" not in process.stderr
 
 
+def test_price_of_the_rover_as_json_and_files(bidual, tmp_path):
+    process = bidual("price", "rover", "--points", "6", "--json", "--out", "here")
+    assert process.returncode == 0, process.stderr
+    curve = _json(process)
+    assert (curve["task"], curve["constraint"], curve["relation"]) == ("rover", "pits", "<=")
+    assert abs(curve["least"]["lower"] - 4.005757e-06) <= 1e-11
+    assert abs(curve["free_optimum"]["lower"] - 1.816822) <= 2e-6
+    assert len(curve["points"]) == 6
+    assert all(point["status"] == "optimal" and point["upper"] - point["lower"] <= 1e-6 for point in curve["points"])
+    assert json.loads((tmp_path / "here/curve.json").read_text()) == curve
+    assert (tmp_path / "here/curve.png").read_bytes().startswith(b"\x89PNG")
+    assert process.stderr.splitlines() == [f"wrote {Path('here') / name}" for name in ("curve.json", "curve.png")]
+
+
+def test_price_between_limits_of_a_file(bidual):
+    bidual("new", "mine.py")
+    process = bidual("price", "mine.py", "--constraint", "repairs", "--from", "0", "--to", "2", "--points", "3")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("what the limit of 'repairs' is worth: maximize with 'repairs' <= limit")
+    assert bidual("price", "mine.py", "--constraint", "broken").returncode == 2
+
+
+def test_price_where_no_limit_can_be_kept_is_exit_3(bidual):
+    process = bidual("price", "rover", "--from", "-2", "--to", "-1", "--points", "2")
+    assert process.returncode == 3
+    assert process.stdout.count("infeasible") == 2
+
+
 def test_demo_tells_its_story(bidual, tmp_path):
     process = bidual("demo")
     assert process.returncode == 0, process.stderr
@@ -200,6 +228,11 @@ def test_a_problem_file_may_import_its_neighbours(bidual, tmp_path):
         (["solve", "rover", "--gap", "0"], "gap must be a positive number"),
         (["solve", "rover", "--gap", "x"], "invalid float value"),
         (["solve", "rover", "--dual", "magic"], "invalid choice"),
+        (["price", "rover", "--constraint", "pots"], "no constraint 'pots'; it has pits"),
+        (["price", "cliffwalking"], "several constraints: name one of falls, goal"),
+        (["price", "rover", "--from", "0.1"], "--from and --to go together"),
+        (["price", "rover", "--from", "1", "--to", "0"], "the limits must increase"),
+        (["price", "rover", "--points", "0"], "number of points must be"),
         (["solve"], "the following arguments are required"),
         (["frobnicate"], "invalid choice"),
         ([], "the following arguments are required"),

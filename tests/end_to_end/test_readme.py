@@ -47,6 +47,7 @@ def test_the_console_lines_work(bidual):
 
 def test_the_rover_and_the_conflict_print_what_is_shown(bidual):
     assert _comparable(bidual("solve", "rover").stdout) == _comparable(TEXT[1])
+    assert _comparable(bidual("price", "rover").stdout) == _comparable(TEXT[2])
     shown = re.search(r"\$ bidual solve rover --set budget=0\n(.*?)```", README, re.DOTALL)
     assert shown is not None
     assert bidual("solve", "rover", "--set", "budget=0").stdout.startswith(shown.group(1))

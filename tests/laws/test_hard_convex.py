@@ -162,7 +162,7 @@ def test_a_forged_file_does_not_pass(tmp_path, x, edit):
 
 
 def test_an_approximating_atom_in_a_file_is_made_exact(tmp_path, x):
-    """PowerApprox(1.7, max_denom=2) evaluates x^1.7 but reduces to x^2: its multipliers would bound another function."""
+    """PowerApprox(1.7, max_denom=2) evaluates x^1.7 but reduces to x^2: multipliers would bound another function."""
     solution = _solve(cp.Minimize(cp.power(cp.sum(x.a) + 2, 1.7)))
     path = tmp_path / "p.bidual"
     solution.save(path)

@@ -11,6 +11,7 @@ PUBLIC = [
     "ArchiveError",
     "BidualError",
     "CertificateError",
+    "Curve",
     "ModelError",
     "PolicyError",
     "Problem",
@@ -27,6 +28,7 @@ PUBLIC = [
     "models",
     "planners",
     "policies",
+    "price",
     "problems",
     "report",
     "solve",
@@ -42,6 +44,7 @@ MODULES = {
         "NewtonMaster",
         "Program",
         "Proximal",
+        "Reply",
     ],
     "features": [
         "AbstractFeatures",

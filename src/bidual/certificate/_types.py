@@ -67,9 +67,13 @@ class Certificate:
         """
         if self.conflict is not None:
             return None, None
-        upper = self.upper if self.feasible(program) else None
-        lower = self.lower if self.lower is None or upper is None else min(self.lower, upper)
-        return (_negative(upper), _negative(lower)) if maximises else (lower, upper)
+        return users_bounds(self.lower, self.upper if self.feasible(program) else None, maximises=maximises)
+
+
+def users_bounds(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
+    """Bounds of the minimising form in the user's sense; a feasible policy's own value weakens a bound above it."""
+    lower = lower if lower is None or upper is None else min(lower, upper)
+    return (_negative(upper), _negative(lower)) if maximises else (lower, upper)
 
 
 def _negative(bound: float | None) -> float | None:

@@ -5,10 +5,10 @@ import sys
 
 from bidual._errors import BidualError
 from bidual._version import __version__
-from bidual.cli import check, demo, new, solve, tasks
+from bidual.cli import check, demo, new, price, solve, tasks
 
 INTERRUPTED = 130
-_COMMANDS = (demo, tasks, new, solve, check)
+_COMMANDS = (demo, tasks, new, solve, price, check)
 
 
 def main(argv: list[str] | None = None) -> int:

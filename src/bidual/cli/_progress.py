@@ -13,21 +13,21 @@ _SECONDS_BETWEEN_LOG_LINES = 5.0
 
 
 @contextmanager
-def progress_line(what: str) -> "Iterator[Callable[[Progress], None]]":
-    """Yield a function that shows where the solve stands."""
+def progress_line(what: str) -> "Iterator[Callable[..., None]]":
+    """Yield a function that shows where the solve stands, after some words of the caller's if they are given."""
     if sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status(f"{what}: compiling the planner") as status:
-            yield lambda state: status.update(f"{what}: {_words(state)}")
+            yield lambda state, where="": status.update(f"{what}: {where}{_words(state)}")
         return
     last = time.monotonic()
 
-    def log(state: "Progress") -> None:
+    def log(state: "Progress", where: str = "") -> None:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LOG_LINES:
             last = time.monotonic()
-            print(f"{what}: {_words(state)}", file=sys.stderr, flush=True)
+            print(f"{what}: {where}{_words(state)}", file=sys.stderr, flush=True)
 
     yield log
 

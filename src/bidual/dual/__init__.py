@@ -4,6 +4,7 @@ from bidual.dual._base import AbstractDual as AbstractDual
 from bidual.dual._base import Bound as Bound
 from bidual.dual._base import Duals as Duals
 from bidual.dual._base import Program as Program
+from bidual.dual._base import Reply as Reply
 from bidual.dual._conic_corrective import ConicCorrective as ConicCorrective
 from bidual.dual._fully_corrective import FullyCorrective as FullyCorrective
 from bidual.dual._newton_master import NewtonMaster as NewtonMaster

@@ -1,6 +1,7 @@
 """The interface of dual players: from the embeddings seen so far to the next linear cost."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, final
 
@@ -39,6 +40,15 @@ class Duals(Generic[Memory]):
     stalled: bool  # the last plan taught nothing: more plans will not help
     memory: Memory
     kept: frozenset[int] | None = None  # the plans that may still be used, None: all of them
+    gamma: Float[np.ndarray, "r"] | None = None  # the multipliers that theta is made of, where it is made of any
+
+
+class Reply(NamedTuple):
+    """A plan made before. It is the cheapest for its theta in the same model, whatever the problem is by now."""
+
+    theta: Float[np.ndarray, "H d"]
+    gamma: Float[np.ndarray, "r"] | None
+    plan: Plan
 
 
 class AbstractDual(abc.ABC, Generic[Program, Memory]):
@@ -47,6 +57,14 @@ class AbstractDual(abc.ABC, Generic[Program, Memory]):
     @abc.abstractmethod
     def init(self, program: Program) -> Duals[Memory]:
         """The state before the first plan."""
+
+    def restart(self, program: Program, known: Sequence[Reply]) -> Duals[Memory]:
+        """The state before the first new plan, where plans of the same model are known from another problem.
+
+        The weights then run over the known plans first. A player without use for them starts afresh, with none.
+        """
+        del known
+        return self.init(program)
 
     @abc.abstractmethod
     def step(self, program: Program, duals: Duals[Memory], plan: Plan) -> Duals[Memory]:

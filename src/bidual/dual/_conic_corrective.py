@@ -11,6 +11,7 @@ The bounds come from the master's own multipliers lam, which are dual-feasible o
 keeps them so, and price smoothing works on them as on the multipliers of a linear program.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, final
@@ -20,7 +21,7 @@ from jaxtyping import Float
 
 from bidual._errors import ProblemError
 from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
-from bidual.dual._base import AbstractDual, Bound, Duals
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._conic_master import Mixed, solve_conic_master
 from bidual.planners import Plan
 
@@ -55,7 +56,7 @@ class Columns(NamedTuple):
     target: Float[np.ndarray, "r"] | None  # the master's own
     best: Bound | None  # of this stage
     slater: Point | None
-    entered: int  # the number of plans when this stage began
+    entered: int  # the number of plans when this stage began; negative where known plans are to do for a Slater point
     smoothing: float
     smoothed: bool
     idle: int  # plans since the gap of this stage last shrank
@@ -99,6 +100,24 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             stalled=False,
             memory=memory,
         )
+
+    def restart(self, program: ConvexProgram, known: Sequence[Reply]) -> Duals[Columns]:
+        """Go through the stages with the known plans alone, and keep the bounds that still hold."""
+        afresh = self.init(program)
+        if not known:
+            return afresh
+        Y = np.array([program.image(reply.plan.embedding) for reply in known])
+        try:
+            duals = self._mixed(program, replace(afresh, memory=afresh.memory._replace(Y=Y, entered=-_SLATER_PLANS)))
+        except np.linalg.LinAlgError:
+            return afresh
+        if duals.memory.stage is not Stage.OPTIMUM:
+            return duals
+        bounds = [_known_bound(program, reply, y) for reply, y in zip(known, Y, strict=True)]
+        best = max([bound for bound in bounds if bound is not None], key=lambda bound: bound.value, default=None)
+        if best is None:
+            return duals
+        return replace(duals, optimum=best, memory=duals.memory._replace(best=best))
 
     def step(self, program: ConvexProgram, duals: Duals[Columns], plan: Plan) -> Duals[Columns]:
         """Add the plan to the master and solve it again, stage after stage."""
@@ -148,9 +167,9 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         following = _following(program, memory, point, worst)
         if following is not memory.stage:
             slater = point if worst < -10 * TOLERANCE else memory.slater
-            k = len(memory.Y)
+            entered = len(memory.Y) if memory.entered >= 0 else memory.entered
             memory = memory._replace(
-                stage=following, asked=None, best=None, slater=slater, entered=k, gap=np.inf, idle=0
+                stage=following, asked=None, best=None, slater=slater, entered=entered, gap=np.inf, idle=0
             )
             return self._mixed(program, replace(duals, memory=memory))
         lower = -np.inf if memory.best is None else memory.best.value
@@ -186,7 +205,21 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             memory=memory._replace(
                 asked=asked, target=lam, smoothed=share > 0, idle=idle, gap=max(gap, 0.0) if shrunk else memory.gap
             ),
+            gamma=asked,
         )
+
+
+def _known_bound(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]) -> Bound | None:
+    """The bound that a known plan proves, if its multipliers make the same cost of this program."""
+    form, lam = program.main, reply.gamma
+    if lam is None or lam.shape != form.h.shape:
+        return None
+    same = np.array_equal(program.image.adjoint(form.slope(lam)), reply.theta)
+    # The master's own multipliers solve these equations to some nine digits.
+    size = np.abs(form.c_u) + abs(form.G_u).T @ np.abs(lam)
+    if not same or np.any(np.abs(form.residual(lam)) > 1e-6 * (1 + size)):
+        return None
+    return Bound(form.constant(lam) + float(form.slope(lam) @ y), lam)
 
 
 def _form(program: ConvexProgram, stage: Stage) -> ConicForm:

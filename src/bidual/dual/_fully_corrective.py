@@ -5,17 +5,21 @@ So the next plan is made for a point between them and the multipliers with the b
 share that adapts itself (price smoothing: Wentges 1997; Pessoa, Sadykov, Uchoa and Vanderbeck 2018). With many
 constraints that takes less than half of the plans (docs/architecture.md). In phase 1 the multipliers price the
 constraints alone, and a positive bound there proves that no policy satisfies them all.
+
+Plans that are known from another problem over the same model enter the master like any other. Their bounds are kept
+where the cost they were made for is one of this problem too: then only the limits have changed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bidual._errors import ProblemError
 from bidual.convex import AffineProgram
-from bidual.dual._base import AbstractDual, Bound, Duals
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._master import Answer, Warm, solve_master
 from bidual.dual._simplex import highs, simplex
 from bidual.planners import Plan
@@ -67,7 +71,22 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
             conflict=Bound(0.0, nothing),
             stalled=False,
             memory=Plans(np.zeros(0), np.zeros((0, m)), nothing, 1.0, None, nothing, self.smoothing, 0, False),
+            gamma=nothing,
         )
+
+    def restart(self, program: AffineProgram, known: Sequence[Reply]) -> Duals[Plans]:
+        """Start from the best mixture of known plans, with the bounds that still hold."""
+        afresh = self.init(program)
+        images = [program.values(reply.plan.embedding) for reply in known]
+        f, g = np.array([image[0] for image in images]), np.array([image[1] for image in images])
+        answer = _robust_master(program, f, g, None, accept=program.resolution) if known else None
+        if answer is None:
+            return afresh
+        gammas, fits = _origins(program, known)
+        bounds = np.where(fits, f + np.sum(gammas * g, axis=1), -np.inf)
+        best = int(np.argmax(bounds))
+        optimum = Bound(float(bounds[best]), gammas[best]) if fits.any() else afresh.optimum
+        return self._asked(program, f, g, answer, optimum, afresh.memory)
 
     def step(self, program: AffineProgram, duals: Duals[Plans], plan: Plan) -> Duals[Plans]:
         """Add the plan to the master and solve it again."""
@@ -91,10 +110,25 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
             weights = np.append(duals.weights, 0.0) if duals.weights.size else np.ones(1)
             duals = replace(duals, weights=weights, f=float(weights @ f), g=weights @ g)
             return replace(duals, optimum=optimum, conflict=conflict, stalled=True, memory=memory._replace(f=f, g=g))
-        smoothing = self._adapt(memory, g_new, optimum)
-        misses = 0 if learned else memory.misses + 1
-        share = self._share(answer, smoothing, misses)
-        gamma, weight = share * optimum.gamma + (1 - share) * answer.gamma, answer.objective_weight
+        adapted = memory._replace(
+            smoothing=self._adapt(memory, g_new, optimum), misses=0 if learned else memory.misses + 1
+        )
+        duals = self._asked(program, f, g, answer, optimum, adapted)
+        return replace(duals, conflict=conflict, stalled=not learned and not memory.smoothed)
+
+    def _asked(
+        self,
+        program: AffineProgram,
+        f: Float[np.ndarray, "k"],
+        g: Float[np.ndarray, "k m"],
+        answer: Answer,
+        optimum: Bound,
+        memory: Plans,
+    ) -> Duals[Plans]:
+        """The state after this master: where the next plan is wanted."""
+        smoothing, misses, weight = memory.smoothing, memory.misses, answer.objective_weight
+        share = self._share(answer, smoothing, misses) if np.isfinite(optimum.value) else 0.0
+        gamma = share * optimum.gamma + (1 - share) * answer.gamma
         return Duals(
             theta=program.theta(gamma, weight),
             soft=False,
@@ -104,9 +138,10 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
             g=answer.weights @ g,
             auxiliary=np.zeros(0),
             optimum=optimum,
-            conflict=conflict,
-            stalled=not learned and not memory.smoothed,
+            conflict=Bound(0.0, np.zeros(gamma.size)),
+            stalled=False,
             memory=Plans(f, g, gamma, weight, answer.warm, answer.gamma, smoothing, misses, share > 0),
+            gamma=gamma,
         )
 
     def _adapt(self, memory: Plans, g_new: Float[np.ndarray, "m"], optimum: Bound) -> float:
@@ -146,6 +181,19 @@ def _robust_master(
         except np.linalg.LinAlgError:
             continue
     return None
+
+
+def _origins(program: AffineProgram, known: Sequence[Reply]) -> tuple[Float[np.ndarray, "k m"], Bool[np.ndarray, "k"]]:
+    """The multipliers of known plans, and which of their costs are costs of this program too: these bound it."""
+    m, size = program.limits.size, program.objective.size
+    nothing = np.full(m, np.nan)
+    gammas = np.array([nothing if r.gamma is None or r.gamma.size != m else r.gamma for r in known]).reshape(
+        len(known), m
+    )
+    thetas = np.array([reply.theta for reply in known]).reshape(len(known), size)
+    made = program.objective.reshape(size) + gammas @ program.rows.reshape(m, size)
+    fits = np.abs(made - thetas).max(axis=1) <= 1e-12 * np.abs(thetas).max(axis=1)
+    return np.where(fits[:, None], gammas, 0.0), fits
 
 
 def _value(bound: Bound) -> float:

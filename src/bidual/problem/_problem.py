@@ -1,6 +1,7 @@
 """`Problem`: a constrained problem over an embedding, declared in CVXPY."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import cvxpy as cp
 import numpy as np
@@ -16,6 +17,7 @@ from bidual.problem._auxiliary import with_declared_bounds
 from bidual.problem._curved import Curved
 from bidual.problem._limits import Limit, Line
 from bidual.problem._linear import Linear
+from bidual.problem._parameters import Value, held
 
 # CVXPY types the result of <= and == as possibly a plain bool.
 Constraints = Mapping[str, cp.Constraint | bool] | Sequence[cp.Constraint | bool] | cp.Constraint
@@ -43,7 +45,8 @@ class Problem:
                 "the objective must be cp.Minimize(...) or cp.Maximize(...); "
                 f"got {type(objective).__name__}: wrap the expression"
             )
-        named = with_declared_bounds(objective, _named(constraints))
+        self.constraints = _named(constraints)
+        named = with_declared_bounds(objective, self.constraints)
         self.objective = objective
         self.maximises = isinstance(objective, cp.Maximize)
         self.limits = tuple(_read(name, constraint) for name, constraint in named.items())
@@ -61,6 +64,10 @@ class Problem:
             if named.setdefault(parameter.name(), parameter) is not parameter:
                 raise ProblemError(f"two parameters are called {parameter.name()!r}: give each its own name")
         return named
+
+    def holding(self, values: Mapping[str, Value]) -> AbstractContextManager[None]:
+        """``with problem.holding({"budget": 0.2}):`` gives parameters other values, and their own back at the end."""
+        return held(self.parameters, values)
 
     def program(self) -> AffineProgram | ConvexProgram:
         """The problem in arrays, with the parameters' values of this moment."""

@@ -37,7 +37,7 @@ def bounds_figure(solution: Solution, title: str = "") -> "Figure":
         _shade(axes, plans, searching)
         axes.grid(alpha=0.25)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
-    bottom.set_xlim(0.5, plans[-1] + 0.5)
+    bottom.set_xlim(plans[0] - 0.5, plans[-1] + 0.5)
     bottom.set_xlabel("plans made")
     whole_numbers(bottom, "x")
     set_title(top, title or headline(solution, "bounds on the optimum"), figure.get_figwidth())
@@ -121,7 +121,7 @@ def _shade(axes: "Axes", plans: np.ndarray, searching: np.ndarray) -> None:
     """The plans without a feasible policy; they come first, if at all."""
     if searching.any():
         end = plans[-1] + 0.5 if searching.all() else plans[~searching][0]
-        axes.axvspan(0.5, end, color=SHADE, zorder=0, label="no feasible policy known")
+        axes.axvspan(plans[0] - 0.5, end, color=SHADE, zorder=0, label="no feasible policy known")
 
 
 def _style(plans: np.ndarray) -> dict[str, Any]:

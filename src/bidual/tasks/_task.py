@@ -1,9 +1,10 @@
 """What a built-in task is: a problem over a model, and what is known about it."""
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Int
@@ -11,6 +12,9 @@ from jaxtyping import Int
 from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 
 @final
@@ -68,3 +72,12 @@ class Entry:
         if kind is int and value < 1:
             raise TaskError(f"{name}={text}: {name} must be {word}")
         return value
+
+
+def open_limit(name: str, value: float) -> "cp.Parameter":
+    """A limit that `resolve` can change."""
+    import cvxpy as cp
+
+    if not math.isfinite(value):
+        raise TaskError(f"{name}={value} has the limit {value}: a limit must be a finite number (0 is fine)")
+    return cp.Parameter(name=name, value=value)

@@ -5,7 +5,7 @@ import numpy as np
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._gridworld import MOVES, slippery
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MAP = (
     "WWWWWW",
@@ -41,7 +41,8 @@ def box(budget: float = 0.1, slip: float = 0.1, horizon: int = 30) -> Task:
         reward=np.broadcast_to(reward, transitions.shape),
         cost=np.broadcast_to(stuck / horizon, transitions.shape),
     )
-    problem = Problem(cp.Maximize(cp.sum(x.reward)), {"corners": cp.sum(x.cost) <= budget})
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Maximize(cp.sum(x.reward)), {"corners": cp.sum(x.cost) <= limit})
     cells = np.array([agent[0] * len(MAP[0]) + agent[1] for agent, _ in states])
     return Task(problem, mdp, Grid(MAP, cells, MOVES))
 

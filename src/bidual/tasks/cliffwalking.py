@@ -3,7 +3,7 @@
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._gridworld import MOVES, cells_with_end
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MAP = (
     "............",
@@ -29,7 +29,10 @@ def cliffwalking(budget: float = 1.0, goal: float = 0.5, horizon: int = 100) -> 
         falls=lambda t: t.reward == -100,
         goal=lambda t: t.terminated,
     )
-    limits = {"falls": cp.sum(x.falls) <= budget, "goal": cp.sum(x.goal) >= goal}
+    limits = {
+        "falls": cp.sum(x.falls) <= open_limit("budget", budget),
+        "goal": cp.sum(x.goal) >= open_limit("goal", goal),
+    }
     grid = Grid(MAP, cells_with_end(MAP, ends="CG"), MOVES)
     return Task(Problem(cp.Minimize(cp.sum(x.grass)), limits), mdp, grid)
 

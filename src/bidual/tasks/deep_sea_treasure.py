@@ -5,7 +5,7 @@ import numpy as np
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._gridworld import MOVES, cells_with_end, neighbours
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MAP = (
     "S..........",
@@ -40,7 +40,8 @@ def deep_sea_treasure(budget: float = 10.0, horizon: int = 30) -> Task:
     next_states[:end, :, 0] = np.where(marks[targets] == "T", end, targets)
     mdp = TabularMDP((next_states, np.ones(next_states.shape)), initial=0, horizon=horizon)
     x = mdp.embedding(treasure=np.append(worth[targets], np.zeros((1, 4)), axis=0), time=np.arange(end + 1) < end)
-    problem = Problem(cp.Maximize(cp.sum(x.treasure)), {"time": cp.sum(x.time) <= budget})
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Maximize(cp.sum(x.treasure)), {"time": cp.sum(x.time) <= limit})
     return Task(problem, mdp, Grid(MAP, cells_with_end(MAP, ends="WT"), MOVES))
 
 

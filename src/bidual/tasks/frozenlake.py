@@ -4,7 +4,7 @@ from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._gridworld import cells_with_end
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: Gymnasium's order
 
@@ -24,7 +24,8 @@ def frozenlake(budget: float = 0.05, size: int = 8, horizon: int = 100) -> Task:
         )
     mdp = TabularMDP.from_gymnasium("FrozenLake-v1", horizon, map_name=name)
     x = mdp.embedding(goal=lambda t: t.reward, holes=lambda t: t.terminated and t.reward == 0)
-    problem = Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= budget})
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= limit})
     rows = tuple(MAPS[name])
     return Task(problem, mdp, Grid(rows, cells_with_end(rows, ends="GH"), MOVES))
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
-from bidual.tasks._task import Entry, Task
+from bidual.tasks._task import Entry, Task, open_limit
 
 DEMAND = (0.3, 0.2, 0.2, 0.2, 0.05, 0.05)
 
@@ -30,7 +30,8 @@ def inventory(budget: float = 2.5, horizon: int = 7) -> Task:
     cost = np.where(order > 0, 4 + 2 * order, 0) + filled
     mdp = TabularMDP(transitions, initial=0, horizon=horizon, actions=allowed)
     x = mdp.embedding(sales=sales, cost=cost / 19)
-    return Task(Problem(cp.Maximize(cp.sum(x.sales)), {"cost": cp.sum(x.cost) <= budget}), mdp)
+    limit = open_limit("budget", budget)
+    return Task(Problem(cp.Maximize(cp.sum(x.sales)), {"cost": cp.sum(x.cost) <= limit}), mdp)
 
 
 ENTRY = Entry(

@@ -4,7 +4,7 @@ import numpy as np
 
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
-from bidual.tasks._task import Entry, Task
+from bidual.tasks._task import Entry, Task, open_limit
 
 
 def media(budget: float = 5.0, horizon: int = 10) -> Task:
@@ -25,7 +25,8 @@ def media(budget: float = 5.0, horizon: int = 10) -> Task:
     mdp = TabularMDP(transitions, initial=0, horizon=horizon)
     fast = np.tile([1.0, 0.0], (levels, 1))
     x = mdp.embedding(empty=np.arange(levels) == 0, fast=fast)
-    return Task(Problem(cp.Minimize(cp.sum(x.empty)), {"fast": cp.sum(x.fast) <= budget}), mdp)
+    limit = open_limit("budget", budget)
+    return Task(Problem(cp.Minimize(cp.sum(x.empty)), {"fast": cp.sum(x.fast) <= limit}), mdp)
 
 
 ENTRY = Entry(

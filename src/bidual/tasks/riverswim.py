@@ -5,7 +5,7 @@ import numpy as np
 from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
-from bidual.tasks._task import Entry, Task
+from bidual.tasks._task import Entry, Task, open_limit
 
 LEFT, RIGHT = 0, 1
 
@@ -30,7 +30,8 @@ def riverswim(budget: float = 15.0, states: int = 6, horizon: int = 20) -> Task:
     reward[0, LEFT], reward[last, RIGHT], right[:, RIGHT] = 0.005, 1.0, 1.0
     mdp = TabularMDP(transitions, initial=0, horizon=horizon)
     x = mdp.embedding(reward=reward, right=right)
-    return Task(Problem(cp.Maximize(cp.sum(x.reward)), {"right": cp.sum(x.right) <= budget}), mdp)
+    limit = open_limit("budget", budget)
+    return Task(Problem(cp.Maximize(cp.sum(x.reward)), {"right": cp.sum(x.right) <= limit}), mdp)
 
 
 ENTRY = Entry(

@@ -5,7 +5,7 @@ import numpy as np
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
 from bidual.tasks._gridworld import MOVES, neighbours, slippery
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MAP = (
     "S.......",
@@ -29,7 +29,8 @@ def rover(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
 
     mdp, grid, reward, cost = rover_world(slip, horizon)
     x = mdp.embedding(reward=reward, cost=cost)
-    problem = Problem(cp.Maximize(cp.sum(x.reward)), {"pits": cp.sum(x.cost) <= budget})
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Maximize(cp.sum(x.reward)), {"pits": cp.sum(x.cost) <= limit})
     return Task(problem, mdp, grid)
 
 

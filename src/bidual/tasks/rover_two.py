@@ -3,7 +3,7 @@
 import numpy as np
 
 from bidual.problem import Problem
-from bidual.tasks._task import Entry, Task
+from bidual.tasks._task import Entry, Task, open_limit
 from bidual.tasks.rover import rover_world
 
 
@@ -15,7 +15,10 @@ def rover_two(budget: float = 0.3, quadrant: float = 0.06, slip: float = 0.1, ho
     inside = np.zeros((8, 8))
     inside[:4, 4:] = 1.0
     x = mdp.embedding(reward=reward, cost=cost, inside=inside.ravel())
-    limits = {"pits": cp.sum(x.cost) <= budget, "quadrant": cp.sum(x.inside) <= quadrant}
+    limits = {
+        "pits": cp.sum(x.cost) <= open_limit("budget", budget),
+        "quadrant": cp.sum(x.inside) <= open_limit("quadrant", quadrant),
+    }
     return Task(Problem(cp.Maximize(cp.sum(x.reward)), limits), mdp, grid)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bidual.mdp import TabularMDP
 from bidual.problem import Problem
-from bidual.tasks._task import Entry, Grid, Task
+from bidual.tasks._task import Entry, Grid, Task, open_limit
 
 MAP = (
     "D...D",
@@ -27,7 +27,8 @@ def taxi(budget: float = 6.0, horizon: int = 20) -> Task:
 
     mdp = TabularMDP.from_gymnasium("Taxi-v4", horizon)
     x = mdp.embedding(delivered=lambda t: t.terminated, fuel=lambda t: t.action < 4)
-    problem = Problem(cp.Maximize(cp.sum(x.delivered)), {"fuel": cp.sum(x.fuel) <= budget})
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Maximize(cp.sum(x.delivered)), {"fuel": cp.sum(x.fuel) <= limit})
     cells = np.append(np.arange(mdp.num_states - 1) // STATES_PER_CELL, -1)
     return Task(problem, mdp, Grid(MAP, cells, MOVES))
 

@@ -1,0 +1,148 @@
+"""The certificate of many mixtures of the same plans, for linear problems that differ in their limits only.
+
+A mixture draws one of its plans and follows it, so its f and g are the weighted means of theirs. Each plan is
+evaluated once and each cost is minimised once, however many limits there are; the arithmetic is that of `_affine`,
+with its rounding slack.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from bidual._errors import CertificateError
+from bidual._types import at_step
+from bidual.certificate._evaluate import expected_start, kernels_of
+from bidual.convex import AffineProgram
+from bidual.features import Psi
+from bidual.mdp import TabularMDP
+from bidual.rounding import EPS, value_slack
+
+_ENTRIES = 2_000_000  # of the model, times plans evaluated at once: some tens of megabytes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """n mixtures of k plans, each with limits and multipliers of its own, and what the plans are said to reach."""
+
+    program: AffineProgram  # its own limits are not looked at
+    psi: Psi
+    mdp: TabularMDP
+    actions: Int[np.ndarray, "k H S"]
+    embeddings: Float[np.ndarray, "k H d"]  # a second opinion on the plans
+    weights: Float[np.ndarray, "n k"]
+    limits: Float[np.ndarray, "n m"]
+    gamma: Float[np.ndarray, "n m"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MixtureBounds:
+    """What has been shown for every mixture, in the minimising form."""
+
+    value: Float[np.ndarray, "n"]
+    upper: Float[np.ndarray, "n"]  # the mixture pays at most this
+    lower: Float[np.ndarray, "n"]  # no policy that keeps the limits pays less
+    g: Float[np.ndarray, "n m"]
+    violations_upper: Float[np.ndarray, "n m"]
+
+
+def certify_mixtures(evidence: Mixtures) -> MixtureBounds:
+    """Derive the bounds of all mixtures and multipliers, and check that they agree."""
+    program, weights, limits = evidence.program, evidence.weights, evidence.limits
+    _check(evidence)
+    rows = np.concatenate([program.objective[None], program.rows])
+    slack = value_slack(evidence.mdp, evidence.psi, np.abs(rows), 1)
+    plans = _evaluate(evidence, rows)
+    _check_second_opinion(evidence, rows, plans, slack)
+    mixed = weights @ plans
+    # The mean of k numbers: a rounding for each, and weights that sum to 1 only up to 4 k.
+    slack = slack + (5 * weights.shape[1] + 2) * EPS * np.abs(plans).max(axis=0)
+    value, g = mixed[:, 0] + program.offset, mixed[:, 1:] - limits
+    upper = value + slack[0] + 2 * EPS * abs(program.offset)
+    g_slack = slack[1:] + 2 * EPS * np.abs(limits)
+    violations_upper = np.where(program.equality, np.abs(g) + g_slack, np.maximum(g + g_slack, 0.0))
+    lower = _dual_bounds(evidence)
+    room = upper + np.sum(np.abs(evidence.gamma) * violations_upper, axis=1)
+    if not np.all(lower <= room):
+        i = int(np.argmin(room - lower))
+        raise CertificateError(f"the lower bound {lower[i]!r} exceeds what the mixture proves, {room[i]!r}")
+    return MixtureBounds(value, upper, lower, g, violations_upper)
+
+
+def _evaluate(evidence: Mixtures, rows: Float[np.ndarray, "r H d"]) -> Float[np.ndarray, "k r"]:
+    """Every row of every plan, backward; some plans at a time, as the blocks of one sparse matrix."""
+    size = max(1, _ENTRIES // evidence.mdp.successors.states[0].size)
+    groups = [evidence.actions[i : i + size] for i in range(0, len(evidence.actions), size)]
+    return np.concatenate([_evaluate_group(evidence, rows, actions) for actions in groups])
+
+
+def _evaluate_group(
+    evidence: Mixtures, rows: Float[np.ndarray, "r H d"], actions: Int[np.ndarray, "k H S"]
+) -> Float[np.ndarray, "k r"]:
+    mdp, psi, k = evidence.mdp, evidence.psi, len(actions)
+    S, A, K = mdp.successors.states.shape[1:]
+    first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k) * S, S)[:, None]
+    ends = np.arange(k * S + 1) * K
+    V, pay = np.zeros((k * S, len(rows))), np.zeros(0)
+    for h in reversed(range(mdp.horizon)):
+        if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
+            pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1).reshape(S * A, len(rows))
+        taken = first + actions[:, h].ravel()
+        chances = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken, axis=0)
+        arrivals = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken, axis=0) + block
+        law = sp.csr_array((chances.ravel(), arrivals.ravel(), ends), shape=(k * S, k * S))
+        V = law @ V + pay.take(taken, axis=0)
+    return np.array([[expected_start(mdp, values) for values in plan.T] for plan in V.reshape(k, S, len(rows))])
+
+
+def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
+    """The least f + gamma . g over all policies for every gamma at once, from below."""
+    mdp, psi, program, gamma = evidence.mdp, evidence.psi, evidence.program, evidence.gamma
+    kernels, forbidden = kernels_of(mdp), ~mdp.actions
+    thetas = np.stack([program.theta(multipliers, 1.0) for multipliers in gamma])
+    V = np.zeros((mdp.num_states, len(gamma)))
+    pay = np.zeros(0)
+    for h in reversed(range(mdp.horizon)):
+        if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(thetas[:, h], thetas[:, h + 1]):
+            pay = np.stack([psi.pay(theta[h], h) for theta in thetas], axis=-1)
+            pay[forbidden] = np.inf
+        V = ((kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay).min(axis=1)
+    magnitude = np.abs(program.objective) + np.einsum("ni,ihd->nhd", np.abs(gamma), np.abs(program.rows))
+    terms = gamma.shape[1] + 1
+    constants = abs(program.offset) + terms * np.sum(np.abs(gamma) * np.abs(evidence.limits), axis=1)
+    slack = value_slack(mdp, psi, magnitude, terms) + 4 * EPS * constants
+    least = np.array([expected_start(mdp, values) for values in V.T])
+    return least + program.offset - np.sum(gamma * evidence.limits, axis=1) - slack
+
+
+def _check(evidence: Mixtures) -> None:
+    program, mdp = evidence.program, evidence.mdp
+    parts = (program.objective, program.rows, evidence.limits, evidence.psi.signals, evidence.gamma, evidence.weights)
+    if not all(np.all(np.isfinite(part)) for part in parts) or not np.isfinite(program.offset):
+        raise CertificateError("the problem or its mixtures contain NaN or infinity: nothing can be certified")
+    if np.where(program.equality, 0.0, evidence.gamma).min(initial=0.0) < 0:
+        raise CertificateError("a multiplier of an inequality is negative: it proves nothing")
+    k = evidence.weights.shape[1]
+    if evidence.weights.min() < 0 or not np.abs(evidence.weights.sum(axis=1) - 1).max() <= 4 * k * EPS:
+        raise CertificateError("the weights of a mixture are not a distribution")
+    actions = evidence.actions
+    if actions.shape[1:] != (mdp.horizon, mdp.num_states) or actions.min() < 0 or actions.max() >= mdp.num_actions:
+        raise CertificateError(f"the plans have shape {actions.shape} but the model is {mdp!r}")
+    if not mdp.actions[np.arange(mdp.num_states), actions].all():
+        raise CertificateError("a plan takes an action that its state does not allow")
+
+
+def _check_second_opinion(
+    evidence: Mixtures,
+    rows: Float[np.ndarray, "r H d"],
+    plans: Float[np.ndarray, "k r"],
+    slack: Float[np.ndarray, "r"],
+) -> None:
+    forward = np.einsum("rhd,khd->kr", rows, evidence.embeddings)
+    if not np.all(np.abs(forward - plans) <= (2.0 + evidence.mdp.num_states) * slack):
+        k = int(np.argmax(np.abs(forward - plans).max(axis=1)))
+        raise CertificateError(f"two evaluations of plan {k} disagree: {plans[k]} backward, {forward[k]} forward")
