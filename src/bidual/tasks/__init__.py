@@ -12,12 +12,16 @@ from bidual.tasks.inventory import ENTRY as _inventory
 from bidual.tasks.media import ENTRY as _media
 from bidual.tasks.riverswim import ENTRY as _riverswim
 from bidual.tasks.rover import ENTRY as _rover
+from bidual.tasks.rover_spread import ENTROPY as _rover_entropy
+from bidual.tasks.rover_spread import MATCH as _rover_match
 from bidual.tasks.rover_two import ENTRY as _rover_two
 from bidual.tasks.taxi import ENTRY as _taxi
 
 ENTRIES = (
     _rover,
     _rover_two,
+    _rover_entropy,
+    _rover_match,
     _box,
     _media,
     _riverswim,
