@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-solve bench-price clean
+.PHONY: help demo test test-all lint format venv bench-convex bench-solve bench-price clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ format: $(DEV)  ## put the code in its standard form
 	$(BIN)/ruff format .
 
 venv: $(DEV)  ## set everything up and do nothing else
+
+bench-convex: $(DEV)  ## convex problems over visits, against cone solvers
+	$(BIN)/python -m benchmarks.convex
 
 bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
 	$(BIN)/python -m benchmarks.solve

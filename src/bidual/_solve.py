@@ -268,11 +268,11 @@ def _mixture(
     actions = [plan.actions for _, plan in used if plan is not None and plan.actions is not None]
     if len(actions) == len(used):
         return Mixture(np.array([weight for weight, _ in used]), tuple(model.policy(one) for one in actions))
-    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    table = np.zeros((mdp.horizon, mdp.num_actions, model.kept.size))
     for weight, plan in used:
         assert plan is not None  # a plan with weight is kept
         table += weight * planner.occupancy(model, world.layout, plan)
-    return Mixture(np.ones(1), (from_occupancy(table, mdp),))
+    return Mixture(np.ones(1), (from_occupancy(model.spread(table), mdp),))
 
 
 def _certified(

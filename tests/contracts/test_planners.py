@@ -96,3 +96,49 @@ def test_visits_and_occupancies_are_planned_for_like_signals(planner, kind):
     plans = [planner(model, model.restrict(f.stage(instance.mdp.successors)), theta) for f in (plain, named)]
     np.testing.assert_allclose(plans[0].embedding, plans[1].embedding, atol=1e-15)
     np.testing.assert_array_equal(plans[0].actions, plans[1].actions)
+
+
+@pytest.mark.parametrize("kind", [{}, {"per_step": True}, {"masked": True}])
+def test_the_soft_policy_is_the_gradient_of_its_value(planner, kind):
+    """V_0 is concave with the embedding as its gradient; central differences of step 1e-5 err by some 1e-10."""
+    instance = random_instance(2, (4, 3, 3, 5), **kind)
+    model = known(instance.mdp)
+    layout = model.restrict(instance.embedding().features.stage(instance.mdp.successors))
+    rng = np.random.default_rng(0)
+    theta, direction = rng.normal(size=(5, 4)), rng.normal(size=(5, 4))
+    plan = planner.soft(model, layout, theta)
+    ahead, behind = (planner.soft(model, layout, theta + step * direction).value for step in (1e-5, -1e-5))
+    assert abs((ahead - behind) / 2e-5 - np.vdot(plan.embedding, direction)) <= 1e-8
+    assert plan.lower == -np.inf
+
+
+@pytest.mark.parametrize("kind", [{}, {"per_step": True}, {"masked": True}])
+def test_a_proximal_step_adds_costs_and_its_divergence_telescopes(planner, kind):
+    """KL(soft(b) || soft(a)) over whole paths = V_0(b) - V_0(a) - (b - a) . Psi(b), by brute force over the tables."""
+    instance = random_instance(4, (4, 3, 3, 5), **kind)
+    model = known(instance.mdp)
+    layout = model.restrict(instance.embedding().features.stage(instance.mdp.successors))
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 5, 4))
+    first, second = planner.soft(model, layout, a), planner.soft(model, layout, b)
+    tables = [planner.occupancy(model, layout, plan) for plan in (first, second)]
+    chances = [table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300) for table in tables]
+    used = tables[1] > 0
+    divergence = np.sum(tables[1][used] * np.log(chances[1][used] / chances[0][used]))
+    expected = second.value - first.value - np.vdot(b - a, second.embedding)
+    assert abs(divergence - expected) <= 1e-10
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_occupancies_have_the_embedding_of_their_plan(planner, soft):
+    instance = random_instance(3, (6, 2, 3, 4), masked=True)
+    model = known(instance.mdp)
+    psi = instance.embedding().features.stage(instance.mdp.successors)
+    layout = model.restrict(psi)
+    theta = np.random.default_rng(2).normal(size=(4, 4))
+    plan = (planner.soft if soft else planner)(model, layout, theta)
+    table = model.spread(planner.occupancy(model, layout, plan))
+    np.testing.assert_allclose(table.sum(axis=(1, 2)), 1.0, atol=1e-14)
+    assert table[:, ~instance.mdp.actions].max(initial=0.0) == 0.0
+    embedding = np.stack([psi.expect(occupancy, h) for h, occupancy in enumerate(table)])
+    np.testing.assert_allclose(embedding, plan.embedding, atol=1e-13)

@@ -42,15 +42,13 @@ class BackwardInduction(AbstractPlanner[Known]):
         return Plan(None, embedding, float(value), lower=-np.inf, soft_cost=theta)
 
     @float64
-    def occupancy(self, model: Known, psi: Layout, plan: Plan) -> Float[np.ndarray, "H S A"]:
+    def occupancy(self, model: Known, psi: Layout, plan: Plan) -> Float[np.ndarray, "H A R"]:
         """From the actions of a plan, or from its soft policy made again."""
         if plan.soft_cost is not None:
             policy, visits, _ = soft_pass(*_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
-            table = np.asarray(policy * visits[:, None])
-        else:
-            assert plan.actions is not None  # a plan has actions or a soft cost
-            table = np.asarray(_follow(model.states, model.probabilities, model.initial, plan.actions))
-        return model.spread(table)
+            return np.asarray(policy * visits[:, None])
+        assert plan.actions is not None  # a plan has actions or a soft cost
+        return np.asarray(_follow(model.states, model.probabilities, model.initial, plan.actions))
 
 
 @jax.jit

@@ -42,5 +42,5 @@ class AbstractPlanner(abc.ABC, Generic[M]):
         """The policy that minimises theta . Psi + KL(policy, uniform policy) instead."""
 
     @abc.abstractmethod
-    def occupancy(self, model: M, psi: Layout, plan: Plan) -> Float[np.ndarray, "H S A"]:
-        """The probability of every state and action at every step under a plan, made again where need be."""
+    def occupancy(self, model: M, psi: Layout, plan: Plan) -> Float[np.ndarray, "H A R"]:
+        """The probability of every action and state of the model at every step under a plan, made again if need be."""
