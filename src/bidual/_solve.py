@@ -147,8 +147,8 @@ def search(stated: Stated, world: World, effort: Effort, known: tuple[Reply, ...
     for iteration in _loop(program, world, effort, known):
         duals = iteration.duals
         replies += known if iteration.reply is None else [iteration.reply]
-        if duals.kept is not None:  # a plan over 100 000 states is megabytes
-            replies = [reply if i in duals.kept else None for i, reply in enumerate(replies)]
+        if duals.kept is not None:
+            replies = [_lightened(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
         history.append(_standing(stated, iteration, time.perf_counter() - started))
         if effort.progress is not None:
             effort.progress(history[-1])
@@ -197,7 +197,15 @@ def worth_keeping(found: Search) -> tuple[Reply, ...]:
     first = max(0, len(found.replies) - _KEPT)
     latest = [reply for i, reply in enumerate(found.replies) if i >= first or found.duals.weights[i] > 0]
     # A soft policy is not the cheapest for its cost, so it proves nothing.
-    return tuple(reply for reply in latest if reply is not None and reply.plan.soft_cost is None)
+    return tuple(r for r in latest if r is not None and r.plan.soft_cost is None and r.plan.embedding.size)
+
+
+def _lightened(reply: Reply | None) -> Reply | None:
+    """The plan without its embedding, which over 100 000 states takes 16 MB: the dual player has its image."""
+    if reply is None or reply.plan.embedding.size == 0:
+        return reply
+    nothing = np.zeros((len(reply.plan.embedding), 0))
+    return reply._replace(plan=replace(reply.plan, embedding=nothing))
 
 
 def _loop(

@@ -18,10 +18,10 @@ class Plan:
     """The answer to one linear cost theta: the cheapest policy or, where a soft one was asked for, the soft one."""
 
     actions: Int[Array, "H R"] | None  # over the model's states; ``model.policy`` makes a policy of them
-    embedding: Float[np.ndarray, "H d"]
+    embedding: Float[np.ndarray, "H d"]  # (H, 0) once only its image is needed
     value: float  # theta . embedding, what this policy pays; for a soft policy the log-partition V_0
     lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner and for soft policies
-    soft_cost: Float[np.ndarray, "H d"] | None = None  # from which a soft policy is made again: it has no actions
+    soft_cost: Float[np.ndarray, "H n"] | None = None  # from which a soft policy is made again: it has no actions
 
 
 class AbstractPlanner(abc.ABC, Generic[M]):
