@@ -50,7 +50,7 @@ def _run(dual, seed, plans):
     truth = _truth(problem, instance) if isinstance(dual, Proximal) else occupancy_optimum(problem, instance.mdp)
     if not isinstance(dual, FullyCorrective):
         named = {limit.name: c for limit, c in zip(problem.limits, problem._constraints, strict=True)}
-        program = Curved(problem.objective, named, problem.embedding).program(problem.lines())
+        program = Curved(problem.objective, named, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []
     for iteration in vpdpo(program, psi, known(instance.mdp), BackwardInduction(), dual):

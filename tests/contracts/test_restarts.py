@@ -31,7 +31,7 @@ def _program(dual, instance, limits, weight=1.0):
     program, psi = bind(problem, instance.mdp)
     if isinstance(dual, ConicCorrective):
         named = {limit.name: c for limit, c in zip(problem.limits, problem._constraints, strict=True)}
-        program = Curved(problem.objective, named, problem.embedding).program(problem.lines())
+        program = Curved(problem.objective, named, problem.embedding).program()
     return program, psi, occupancy_optimum(problem, instance.mdp)
 
 

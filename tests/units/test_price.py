@@ -155,8 +155,11 @@ def test_a_convex_objective_with_a_linear_constraint():
     x = instance.embedding()
     problem = bd.Problem(cp.Minimize(cp.norm(x.s0 - 1)), {"b": cp.sum(x.s1) >= 0.0})
     curve = bd.price(problem, instance.mdp, points=5)
-    assert curve.least is not None
-    assert curve.most is not None
+    for end, objective in ((curve.least, cp.Minimize(cp.sum(x.s1))), (curve.most, cp.Maximize(cp.sum(x.s1)))):
+        _, truth = occupancy_optimum(bd.Problem(objective), instance.mdp)
+        truth = truth if isinstance(objective, cp.Minimize) else -truth
+        assert end.lower - 1e-6 <= truth <= end.upper + 1e-6
+        assert end.upper - end.lower <= 1e-5
     assert all(status == "optimal" for status in curve.statuses)
     cold = bd.solve(bd.Problem(problem.objective, [cp.sum(x.s1) >= float(curve.limits[2])]), instance.mdp)
     assert abs(cold.value - curve.values[2]) <= 2e-6

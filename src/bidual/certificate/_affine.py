@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from bidual._errors import CertificateError
 from bidual.certificate._evaluate import check_policy, expected_start, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, Record
+from bidual.certificate._types import Certificate, Evidence, Record, of_policy
 from bidual.convex import AffineProgram
 from bidual.rounding import EPS, value_slack
 
@@ -29,18 +29,7 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
-    violations = program.violations(g)
-    shown = Certificate(
-        value=value,
-        upper=value + value_slack,
-        lower=None,
-        conflict=None,
-        g=g,
-        violations=violations,
-        violations_upper=np.where(program.equality, violations + g_slack, np.maximum(g + g_slack, 0.0)),
-        embedding=embedding,
-        visits=visits,
-    )
+    shown = of_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
     bound = _dual_bound(evidence, program, kernels)
     if record.objective_weight == 0:
         return replace(shown, conflict=bound)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from bidual._errors import CertificateError, ProblemError
 from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, Record
+from bidual.certificate._types import Certificate, Evidence, Record, of_policy
 from bidual.convex import ConvexProgram, movement
 from bidual.rounding import EPS, value_slack
 
@@ -44,7 +44,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
         return shown  # no multipliers, no bound
     cut = _from_multipliers(evidence, program) if record.point is None else _from_gradients(evidence, program)
     theta = program.image.adjoint(cut.slope)
-    _check_second_opinion(evidence, program, kernels, theta, embedding)
+    _check_second_opinion(evidence, kernels, theta, embedding)
     bound = _dual_bound(evidence, program, cut, kernels, theta)
     if record.objective_weight == 0:
         if not bound <= float(np.max(shown.violations_upper / program.units, initial=0.0)):
@@ -134,18 +134,7 @@ def _evaluate(
     f_largest, g_largest = program.functions.magnitudes(y, evidence.auxiliary)
     f_slack = 2 * f_error + own * max(1.0, f_largest)
     g_slack = 2 * g_error + own * np.maximum(1.0, g_largest)
-    violations = program.violations(g)
-    return Certificate(
-        value=value,
-        upper=value + f_slack,
-        lower=None,
-        conflict=None,
-        g=g,
-        violations=violations,
-        violations_upper=np.where(program.equality, violations + g_slack, np.maximum(g + g_slack, 0.0)),
-        embedding=embedding,
-        visits=visits,
-    )
+    return of_policy(program, (value, f_slack), (g, g_slack), embedding, visits)
 
 
 def _image_error(
@@ -189,7 +178,6 @@ def _check_numbers(evidence: Evidence, program: ConvexProgram) -> None:
 
 def _check_second_opinion(
     evidence: Evidence,
-    program: ConvexProgram,
     kernels: list[sp.csr_array],
     theta: Float[np.ndarray, "H d"],
     embedding: Float[np.ndarray, "H d"],

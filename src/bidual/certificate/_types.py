@@ -70,6 +70,29 @@ class Certificate:
         return users_bounds(self.lower, self.upper if self.feasible(program) else None, maximises=maximises)
 
 
+def of_policy(
+    program: AffineProgram | ConvexProgram,
+    f: tuple[float, float],
+    g: tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]],
+    embedding: Float[np.ndarray, "H d"],
+    visits: Float[np.ndarray, "H S"],
+) -> Certificate:
+    """What the policy alone shows: f and g as pairs of a value and its slack, and no bound from below yet."""
+    violations = program.violations(g[0])
+    over = np.where(program.equality, violations, g[0]) + g[1]
+    return Certificate(
+        value=f[0],
+        upper=f[0] + f[1],
+        lower=None,
+        conflict=None,
+        g=g[0],
+        violations=violations,
+        violations_upper=np.maximum(over, 0.0),
+        embedding=embedding,
+        visits=visits,
+    )
+
+
 def users_bounds(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
     """Bounds of the minimising form in the user's sense; a feasible policy's own value weakens a bound above it."""
     lower = lower if lower is None or upper is None else min(lower, upper)

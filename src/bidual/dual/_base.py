@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.planners import Plan
 
@@ -49,6 +50,12 @@ class Reply(NamedTuple):
     theta: Float[np.ndarray, "H d"]
     gamma: Float[np.ndarray, "r"] | None
     plan: Plan
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Refuse a share of the best multipliers that is none."""
+    if not 0 <= smoothing < 1:
+        raise ProblemError(f"smoothing must be in [0, 1); got {smoothing!r}")
 
 
 class AbstractDual(abc.ABC, Generic[Program, Memory]):

@@ -19,9 +19,8 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
 from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
-from bidual.dual._base import AbstractDual, Bound, Duals, Reply
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._conic_master import Mixed, solve_conic_master
 from bidual.planners import Plan
 
@@ -77,8 +76,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
 
     def __post_init__(self) -> None:
         """Check the setting."""
-        if not 0 <= self.smoothing < 1:
-            raise ProblemError(f"smoothing must be in [0, 1); got {self.smoothing!r}")
+        check_smoothing(self.smoothing)
 
     def init(self, program: ConvexProgram) -> Duals[Columns]:
         """Ask for any plan: there are no multipliers before the first master."""

@@ -17,9 +17,8 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bidual._errors import ProblemError
 from bidual.convex import AffineProgram
-from bidual.dual._base import AbstractDual, Bound, Duals, Reply
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._master import Answer, Warm, solve_master
 from bidual.dual._simplex import highs, simplex
 from bidual.planners import Plan
@@ -52,8 +51,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
 
     def __post_init__(self) -> None:
         """Check the setting."""
-        if not 0 <= self.smoothing < 1:
-            raise ProblemError(f"smoothing must be in [0, 1); got {self.smoothing!r}")
+        check_smoothing(self.smoothing)
 
     def init(self, program: AffineProgram) -> Duals[Plans]:
         """Start from the objective alone."""

@@ -203,10 +203,9 @@ class Proximal(AbstractDual[ConvexProgram, Sequence]):
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[Sequence], y: np.ndarray, plan: Plan
     ) -> Duals[Sequence]:
         del plan
-        duals, _ = self._bounded(duals, y)
+        duals = self._bounded(duals, y)
         duals = self._with_column(program, smooth, duals, y)
-        taken = sum(1 for _ in duals.memory.found)
-        if taken < self.hard_steps:
+        if len(duals.memory.found) < self.hard_steps:
             return self._corrected(program, smooth, duals)
         return self._first_soft(program, smooth, duals)
 
@@ -245,7 +244,7 @@ class Proximal(AbstractDual[ConvexProgram, Sequence]):
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[Sequence], y: np.ndarray, plan: Plan
     ) -> Duals[Sequence]:
         del plan
-        duals, _ = self._bounded(duals, y)
+        duals = self._bounded(duals, y)
         memory, momentum = duals.memory, duals.memory.momentum
         assert memory.columns is not None and momentum is not None  # noqa: PT018 - this phase has both
         columns = self.master.add(smooth, memory.columns, y, _plan(memory.count - 1))
@@ -288,7 +287,7 @@ class Proximal(AbstractDual[ConvexProgram, Sequence]):
             return duals
         return _at(duals, values, _over_plans(columns, weights, duals.memory.count), feasible=True)
 
-    def _bounded(self, duals: Duals[Sequence], y: np.ndarray) -> tuple[Duals[Sequence], float]:
+    def _bounded(self, duals: Duals[Sequence], y: np.ndarray) -> Duals[Sequence]:
         """The bound that an exact plan proves at the place it was asked for."""
         memory = duals.memory
         place, *rest = memory.asked
@@ -296,7 +295,7 @@ class Proximal(AbstractDual[ConvexProgram, Sequence]):
         if value > duals.optimum.value:
             duals = replace(duals, optimum=Bound(value, place.gamma, place.q))
         memory = replace(memory, asked=tuple(rest), found=(*memory.found, value))
-        return replace(duals, memory=memory), value
+        return replace(duals, memory=memory)
 
     def _first_soft(self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[Sequence]) -> Duals[Sequence]:
         memory = duals.memory

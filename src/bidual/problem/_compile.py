@@ -120,13 +120,12 @@ def _owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constraint]])
         for side, constraint in enumerate(group):
             owners[constraint.id] = (start, -1.0 if side else 1.0)
         start += group[0].size
-    owner, sign, row = [], [], 0
+    owner, sign = [], []
     for constraint in cone.constraints:
         first, factor = owners.get(constraint.id, (-1, 0.0))
         size = constraint.size
         owner.append(first + np.arange(size) if first >= 0 else np.full(size, -1))
         sign.append(np.full(size, factor))
-        row += size
     return np.concatenate([*owner, np.zeros(0, dtype=int)]), np.concatenate([*sign, np.zeros(0)])
 
 

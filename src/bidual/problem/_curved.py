@@ -1,6 +1,6 @@
 """Problems with curvature or auxiliary variables: functions of affine images, and their cone forms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import cvxpy as cp
 import numpy as np
@@ -13,7 +13,6 @@ from bidual.features.embedding import Embedding
 from bidual.problem._compile import cone_program, conic_form, image_of, pieces_program
 from bidual.problem._functions import Functions
 from bidual.problem._lift import lift
-from bidual.problem._limits import Line
 from bidual.problem._lower import smooth
 
 # From so many numbers in an image on, derivatives are worth compiling: a cone master over it is slow.
@@ -99,9 +98,8 @@ class Curved:
                 f"convexity rests on the sign of an auxiliary variable, which bidual does not use: {error}"
             ) from error
 
-    def program(self, lines: Sequence[Line]) -> ConvexProgram:
+    def program(self) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
-        del lines
         return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
 
 

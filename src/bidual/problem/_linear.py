@@ -1,6 +1,6 @@
 """Problems that are linear in the embedding: rows over it, which an exact small master takes directly."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import cvxpy as cp
 import numpy as np
@@ -9,7 +9,6 @@ from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, affine_program
 from bidual.features.embedding import Embedding
 from bidual.problem._compile import cone_program
-from bidual.problem._limits import Line
 
 
 class Linear:
@@ -27,9 +26,8 @@ class Linear:
         """Whether CVXPY's reduction added no variables of its own, as it does for a cumulative sum."""
         return self._cone.x.size == self._embedding.size
 
-    def program(self, lines: Sequence[Line]) -> AffineProgram:
+    def program(self) -> AffineProgram:
         """The rows, with the parameters' values of this moment."""
-        del lines
         program = affine_program(
             self._cone,
             [constraint.id for constraint in self._named.values()],

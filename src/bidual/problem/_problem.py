@@ -81,7 +81,8 @@ class Problem:
         for name, parameter in self.parameters.items():
             if parameter.value is None:
                 raise ProblemError(f"parameter {name!r} has no value: set {name}.value before solving")
-        return self._compiled.program(self.lines())
+        self.lines()  # a limit that is not finite is named here
+        return self._compiled.program()
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits) or "none"
