@@ -1,18 +1,22 @@
 """Convex problems over visits: certified gap against CPU time, and against cone solvers on the occupancy program.
 
-    make bench-convex                       everything
-    python -m benchmarks.convex large       only some of: small, large, huge, features
+    make bench-convex                       everything, about 40 minutes
+    python -m benchmarks.convex large       only some of: small, large, huge, growth, features, rover
 
 One core, CPU time, H = 20, A = 5, K = 5. The first solve of a problem compiles; it is reported on its own (`first`),
-`seconds` is the best of the later ones. CVXPY's own compilation is part of the cone solvers' time; they are given 120
-seconds. Results go to benchmarks/results/convex.json.
+`seconds` is the median of three later ones. CVXPY's own compilation is part of the cone solvers' time; they are given
+120 seconds. Results go to benchmarks/results/convex.json; `python -m benchmarks.growth` draws those of `growth`.
 """
 
 import json
 import os
+import statistics
 import sys
 import time
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple, final
 
 if __name__ == "__main__":
     # One core for everything, before any library counts them.
@@ -26,56 +30,114 @@ from cvxpy.error import SolverError
 
 import bidual as bd
 from benchmarks.models import HORIZON, MODELS, start_law
+from bidual.models import Known, Layout
+from bidual.planners import AbstractPlanner, BackwardInduction, Plan
+from bidual.tasks.rover import rover_world
+from bidual.tasks.rover_spread import rover_entropy
 
 RESULTS = Path(__file__).parent / "results" / "convex.json"
 LIMIT = 120.0  # seconds of CPU for another solver
+REPEATS = 3
+KINDS = ("squared", "entropy", "norm", "tight norm")
 
 
-def problem(kind: str, mdp: bd.TabularMDP) -> bd.Problem:
-    """A family over the time-averaged visits; targets and costs are random with a fixed seed."""
+@final
+@dataclass(frozen=True, eq=False)
+class Counting(AbstractPlanner[Known]):
+    """Backward induction that counts its passes."""
+
+    planner: BackwardInduction = field(default_factory=BackwardInduction)
+    hard: list[None] = field(default_factory=list)
+    softened: list[None] = field(default_factory=list)
+
+    def __call__(self, model: Known, psi: Layout, theta: np.ndarray) -> Plan:
+        """A hard pass."""
+        self.hard.append(None)
+        return self.planner(model, psi, theta)
+
+    def soft(self, model: Known, psi: Layout, theta: np.ndarray) -> Plan:
+        """A soft pass."""
+        self.softened.append(None)
+        return self.planner.soft(model, psi, theta)
+
+    def occupancy(self, model: Known, psi: Layout, plan: Plan) -> np.ndarray:
+        """A soft policy made again for the output; not part of the search."""
+        return self.planner.occupancy(model, psi, plan)
+
+
+class Data(NamedTuple):
+    """Random costs and targets with a fixed seed, and limits that bind."""
+
+    cost: np.ndarray
+    target: np.ndarray
+    budget: float  # a quarter of the way from the least possible cost to half a unit per step
+    radius: float  # halfway between the least possible distance from the target and that of the cheapest policy
+    tight: float  # the distance of the uniform law
+
+
+@cache
+def data(mdp: bd.TabularMDP) -> Data:
+    """What the families over this model are made of."""
     S = mdp.num_states
     rng = np.random.default_rng(1)
     cost, target = rng.random(S), rng.dirichlet(np.ones(S))
     x = mdp.embedding(total=True, visits=True, cost=cost)
-    law = x.visits / HORIZON
-    budget = {"budget": x.cost <= _budget(mdp, cost)}
+    distance = S * cp.sum_squares(x.visits / HORIZON - target)
+    cheapest = bd.solve(bd.Problem(cp.Minimize(x.cost)), mdp)
+    nearest = bd.solve(bd.Problem(cp.Minimize(distance)), mdp, gap=0.1, relative=True, max_plans=200)
+    apart = [float(np.linalg.norm(s.visits.mean(axis=0) - target)) for s in (nearest, cheapest)]
+    budget = cheapest.value + 0.25 * (HORIZON * 0.5 - cheapest.value)
+    return Data(cost, target, budget, sum(apart) / 2, float(np.linalg.norm(1 / S - target)))
+
+
+def family(
+    kind: str, data: Data, law: cp.Expression, paid: cp.Expression
+) -> tuple[cp.Minimize | cp.Maximize, list[cp.Constraint]]:
+    """Objective and constraints in terms of the time-averaged visits and the cost."""
+    far = law - data.target
+    within = paid <= data.budget
     return {
-        "squared": lambda: bd.Problem(cp.Minimize(S * cp.sum_squares(law - target)), budget),
-        "entropy": lambda: bd.Problem(cp.Maximize(cp.sum(cp.entr(law))), budget),
-        "norm": lambda: bd.Problem(cp.Minimize(x.cost), {"ball": cp.norm(law - target) <= _radius(mdp, target)}),
+        "squared": lambda: (cp.Minimize(data.cost.size * cp.sum_squares(far)), [within]),
+        "entropy": lambda: (cp.Maximize(cp.sum(cp.entr(law))), [within]),
+        "norm": lambda: (cp.Minimize(paid), [cp.norm(far) <= data.radius]),
+        "tight norm": lambda: (cp.Minimize(paid), [cp.norm(far) <= data.tight]),
     }[kind]()
 
 
-def _budget(mdp: bd.TabularMDP, cost: np.ndarray) -> float:
-    """A quarter of the way from the least possible cost to half a unit per step."""
-    x = mdp.embedding(total=True, cost=cost)
-    least = bd.solve(bd.Problem(cp.Minimize(x.cost)), mdp).value
-    return least + 0.25 * (HORIZON * 0.5 - least)
+def problem(kind: str, mdp: bd.TabularMDP) -> bd.Problem:
+    """A family over the embedding."""
+    x = mdp.embedding(total=True, visits=True, cost=data(mdp).cost)
+    objective, limits = family(kind, data(mdp), x.visits / HORIZON, x.cost)
+    return bd.Problem(objective, limits)
 
 
-def _radius(mdp: bd.TabularMDP, target: np.ndarray) -> float:
-    """A little more than the distance of the uniform law."""
-    return float(np.linalg.norm(np.full(mdp.num_states, 1 / mdp.num_states) - target))
-
-
-def ours(kind: str, mdp: bd.TabularMDP, gap: float, repeats: int) -> dict[str, object]:
+def ours(kind: str, mdp: bd.TabularMDP, gap: float) -> dict[str, object]:
     """CPU seconds to a certified relative gap."""
-    declared = problem(kind, mdp)
-    times, solution = [], None
-    for _ in range(repeats + 1):
+    return measure(problem(kind, mdp), mdp, gap)
+
+
+def measure(declared: bd.Problem, mdp: bd.TabularMDP, gap: float) -> dict[str, object]:
+    """CPU seconds of one solve that compiles and of three that do not, passes, bounds and memory."""
+    counting, times, memory = Counting(), [], 0.0
+    solution = None
+    for repeat in range(REPEATS + 1):
+        counting = Counting()
         start = time.process_time()
-        solution = bd.solve(declared, mdp, gap=gap, relative=True, time_limit=200.0)
+        solution = bd.solve(declared, mdp, gap=gap, relative=True, time_limit=200.0, planner=counting)
         times.append(time.process_time() - start)
+        memory = _peak() if repeat == 0 else memory
     assert solution is not None
     bounds = (solution.lower, solution.upper)
     return {
         "status": str(solution.status),
         "first": times[0],
-        "seconds": min(times[1:], default=times[0]),
-        "plans": solution.plans,
+        "seconds": statistics.median(times[1:]),
+        "all_seconds": times[1:],
+        "hard": len(counting.hard),
+        "soft": len(counting.softened),
         "value": solution.value,
         "relative_gap": None if solution.gap is None else solution.gap / max(abs(b) for b in bounds if b is not None),
-        "peak_gb": _peak(),
+        "peak_gb_one_solve": memory,
     }
 
 
@@ -86,18 +148,12 @@ def _peak() -> float:
 
 def theirs(kind: str, mdp: bd.TabularMDP, solver: str) -> dict[str, object]:
     """CPU seconds of CVXPY with a cone solver on the occupancy program."""
-    mu, rows = _occupancies(mdp)
-    H, S, A = mdp.successors.shape
-    visits = sp.kron(sp.csr_matrix(np.ones((1, H))), sp.kron(sp.eye(S), np.ones((1, A)))) @ mu
-    rng = np.random.default_rng(1)
-    cost, target = rng.random(S), rng.dirichlet(np.ones(S))
-    law, paid = visits / HORIZON, cost @ visits
-    objective, limits = {
-        "squared": lambda: (cp.Minimize(S * cp.sum_squares(law - target)), [paid <= _budget(mdp, cost)]),
-        "entropy": lambda: (cp.Maximize(cp.sum(cp.entr(law))), [paid <= _budget(mdp, cost)]),
-        "norm": lambda: (cp.Minimize(paid), [cp.norm(law - target) <= _radius(mdp, target)]),
-    }[kind]()
-    program = cp.Problem(objective, [row for row in (*limits, *rows) if isinstance(row, cp.Constraint)])
+    _, law, rows = _occupancies(mdp)
+    objective, limits = family(kind, data(mdp), law, HORIZON * (data(mdp).cost @ law))
+    return _by_cones(cp.Problem(objective, [*limits, *rows]), solver)
+
+
+def _by_cones(program: cp.Problem, solver: str) -> dict[str, object]:
     options = {"CLARABEL": {"time_limit": LIMIT}, "SCS": {"eps_abs": 1e-6, "eps_rel": 1e-6, "time_limit_secs": LIMIT}}
     start = time.process_time()
     try:
@@ -110,8 +166,9 @@ def theirs(kind: str, mdp: bd.TabularMDP, solver: str) -> dict[str, object]:
     return {"status": status, "seconds": seconds, "value": value}
 
 
-def _occupancies(mdp: bd.TabularMDP) -> tuple[cp.Variable, list[cp.Constraint | bool]]:
-    H, S, A = mdp.successors.shape
+def _occupancies(mdp: bd.TabularMDP) -> tuple[cp.Variable, cp.Expression, list[cp.Constraint]]:
+    """The occupancies, the time-averaged visits as an expression of them, and what they must satisfy."""
+    H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     lists = mdp.successors
     K = lists.states.shape[3]
     law = (lists.probabilities[0].ravel(), lists.states[0].ravel(), np.arange(S * A + 1) * K)
@@ -120,7 +177,10 @@ def _occupancies(mdp: bd.TabularMDP) -> tuple[cp.Variable, list[cp.Constraint | 
     mu = cp.Variable(H * S * A, nonneg=True)
     right = np.zeros(H * S)
     right[:S] = mdp.initial
-    return mu, [flow.tocsr() @ mu == right]
+    flows = flow.tocsr() @ mu == right
+    assert isinstance(flows, cp.Constraint)
+    visits = cp.Constant(sp.kron(sp.csr_matrix(np.ones((1, H))), out)) @ mu
+    return mu, visits / H, [flows]
 
 
 def _model(kind: str, start: str, states: int) -> bd.TabularMDP:
@@ -130,8 +190,8 @@ def _model(kind: str, start: str, states: int) -> bd.TabularMDP:
 def small() -> dict[str, object]:
     """Grid, 1024 states, certified 1e-4, against Clarabel and SCS."""
     mdp, found = _model("grid", "uniform", 1024), {}
-    for kind in ("squared", "entropy", "norm"):
-        row = {"ours": ours(kind, mdp, 1e-4, 3), **{s: theirs(kind, mdp, s) for s in ("CLARABEL", "SCS")}}
+    for kind in KINDS:
+        row = {"ours": ours(kind, mdp, 1e-4), **{s: theirs(kind, mdp, s) for s in ("CLARABEL", "SCS")}}
         found[kind] = row
         print("small", kind, json.dumps(row), flush=True)
     return found
@@ -142,17 +202,59 @@ def large() -> dict[str, object]:
     found = {}
     for model in ("grid", "random"):
         mdp = _model(model, "uniform", 10_000)
-        for kind in ("squared", "entropy", "norm"):
+        for kind in KINDS:
             for gap in (1e-3, 1e-4):
-                found[f"{model} {kind} {gap:g}"] = row = ours(kind, mdp, gap, 1)
+                found[f"{model} {kind} {gap:g}"] = row = ours(kind, mdp, gap)
                 print("large", model, kind, gap, json.dumps(row), flush=True)
     return found
 
 
 def huge() -> dict[str, object]:
     """100 000 states on a grid: entropy to 1e-3."""
-    row = ours("entropy", _model("grid", "uniform", 100_000), 1e-3, 1)
+    row = ours("entropy", _model("grid", "uniform", 100_000), 1e-3)
     print("huge", json.dumps(row), flush=True)
+    return row
+
+
+def growth() -> dict[str, object]:
+    """Passes and seconds to 1e-3 against the number of states, and the powers of S that fit them."""
+    found: dict[str, object] = {}
+    for model in ("grid", "random"):
+        for kind in KINDS:
+            rows = []
+            for states in (256, 1024, 4096, 16_384, 65_536):
+                row = {"states": states, **ours(kind, _model(model, "uniform", states), 1e-3)}
+                rows.append(row)
+                print("growth", model, kind, json.dumps(row), flush=True)
+            passes = [float(row["hard"]) + float(row["soft"]) for row in rows]  # pyright: ignore[reportArgumentType]
+            sizes = [row["states"] for row in rows]
+            found[f"{model} {kind}"] = {
+                "rows": rows,
+                "power_of_passes": _power(sizes, passes),
+                "power_of_seconds": _power(sizes[2:], [row["seconds"] for row in rows[2:]]),
+            }
+    return found
+
+
+def _power(sizes: list[object], numbers: list[object] | list[float]) -> float:
+    """The slope of a straight line through the logarithms."""
+    x, y = (np.log(np.array(values, dtype=float)) for values in (sizes, numbers))
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def rover() -> dict[str, object]:
+    """The rover's most entropy with a pit budget, to 1e-4, against CVXPY and Clarabel on its occupancy program."""
+    task = rover_entropy()
+    mdp, _, _, cost = rover_world(0.1, task.mdp.horizon)
+    mu, law, rows = _occupancies(mdp)
+    states, chances = mdp.successors.states[0], mdp.successors.probabilities[0]
+    expected = np.sum(chances * np.take_along_axis(cost, states, axis=2), axis=2)
+    pits = np.tile(expected.ravel(), mdp.horizon) @ mu <= 0.3
+    row: dict[str, object] = {
+        "ours": measure(task.problem, task.mdp, 1e-4),
+        "CLARABEL": _by_cones(cp.Problem(cp.Maximize(cp.sum(cp.entr(law))), [pits, *rows]), "CLARABEL"),
+    }
+    print("rover", json.dumps(row), flush=True)
     return row
 
 
@@ -179,7 +281,7 @@ def features() -> dict[str, object]:
     return found
 
 
-SECTIONS = {"small": small, "large": large, "huge": huge, "features": features}
+SECTIONS = {"small": small, "large": large, "huge": huge, "growth": growth, "features": features, "rover": rover}
 
 
 def main() -> None:

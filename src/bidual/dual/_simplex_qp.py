@@ -7,7 +7,7 @@ one: a handful of linear systems of the size of the support.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 _PIVOTS = 300
 
@@ -45,7 +45,7 @@ def simplex_qp(
     """
     scale = np.maximum(np.ptp(quadratic.A, axis=1), 1e-300) if quadratic.b.size else np.ones(0)
     q = quadratic._replace(A=quadratic.A / scale[:, None], b=quadratic.b / scale)
-    ridge *= max(float(np.mean(np.diag(q.M))), 1e-30)
+    kkt = _kkt(q, ridge * max(float(np.mean(np.diag(q.M))), 1e-30))
     w = start.copy()
     free, tight = w > q.lower + 1e-14, np.zeros(q.b.size, dtype=bool)
     free[np.argmax(w)] = True
@@ -53,7 +53,7 @@ def simplex_qp(
     barred, entered = np.zeros(w.size, dtype=bool), -1  # columns that entered and could not move would cycle
     for _ in range(_PIVOTS):
         F, R = np.flatnonzero(free), np.flatnonzero(tight)
-        move = _move(q, w, gradient, F, R, tight, ridge)
+        move = _move(q, kkt, w, gradient, F, R)
         w[F] += move.length * move.step
         gradient = gradient + move.length * (q.M[:, F] @ move.step)
         if move.row >= 0:
@@ -78,38 +78,42 @@ def simplex_qp(
     return w / w.sum(), np.maximum(prices, 0.0) / scale
 
 
+def _kkt(q: Quadratic, ridge: float) -> Float[np.ndarray, "n n"]:
+    """The optimality conditions with every weight free and every row tight; a step solves a part of them."""
+    k, n = q.c.size, q.c.size + 1 + q.b.size
+    kkt = np.zeros((n, n))
+    kkt[:k, :k], kkt[k, :k], kkt[k + 1 :, :k] = q.M, 1.0, q.A
+    kkt[:k, k:] = kkt[k:, :k].T
+    diagonal = np.concatenate([np.full(k, ridge), [0.0], np.full(q.b.size, -1e-13 * max(ridge, 1e-30))])
+    kkt[np.arange(n), np.arange(n)] += diagonal
+    return kkt
+
+
 def _move(
     q: Quadratic,
+    kkt: Float[np.ndarray, "n n"],
     w: Float[np.ndarray, "k"],
     gradient: Float[np.ndarray, "k"],
     F: Int[np.ndarray, "f"],
     R: Int[np.ndarray, "t"],
-    tight: Bool[np.ndarray, "m"],
-    ridge: float,
 ) -> Move:
     """The Newton step of the free weights within the tight rows, cut where a bound or another row is reached."""
-    n, r = F.size, R.size + 1
-    rows = np.vstack([np.ones(n), q.A[np.ix_(R, F)]])
-    kkt = np.zeros((n + r, n + r))
-    kkt[:n, :n] = q.M[np.ix_(F, F)]
-    kkt[np.arange(n), np.arange(n)] += ridge
-    kkt[n:, :n], kkt[:n, n:] = rows, rows.T
-    kkt[np.arange(n + 1, n + r), np.arange(n + 1, n + r)] = -1e-13 * max(ridge, 1e-30)
-    right = np.concatenate([-gradient[F], np.zeros(r)])
+    n = F.size
+    part = np.concatenate([F, [w.size], w.size + 1 + R])
+    right = np.zeros(part.size)
+    right[:n] = -gradient[F]
+    system = kkt[part[:, None], part]
     try:
-        solution = np.linalg.solve(kkt, right)
+        solution = np.linalg.solve(system, right)
     except np.linalg.LinAlgError:
-        solution = np.linalg.lstsq(kkt, right, rcond=None)[0]
+        solution = np.linalg.lstsq(system, right, rcond=None)[0]
     step, length, blocking, row = solution[:n], 1.0, -1, -1
-    down = np.flatnonzero(step < 0)
-    if down.size:
-        ratios = (w[F[down]] - q.lower[F[down]]) / -step[down]
-        first = int(np.argmin(ratios))
-        if ratios[first] < length:
-            length, blocking = max(float(ratios[first]), 0.0), int(F[down[first]])
-    for i in np.flatnonzero(~tight):
+    room = np.where(step < 0, w[F] - q.lower[F], np.inf) / np.maximum(-step, 1e-300)
+    first = int(np.argmin(room))
+    if room[first] < length:
+        length, blocking = max(float(room[first]), 0.0), int(F[first])
+    for i in set(range(q.b.size)).difference(R.tolist()):
         rise = float(q.A[i, F] @ step)
-        room = max(float(q.b[i] - q.A[i] @ w), 0.0) / rise if rise > 1e-15 else np.inf
-        if room < length:
-            length, blocking, row = room, -1, int(i)
+        if rise > 1e-15 and (left := max(float(q.b[i] - q.A[i] @ w), 0.0) / rise) < length:
+            length, blocking, row = left, -1, i
     return Move(step, solution[n:], length, blocking, row)
