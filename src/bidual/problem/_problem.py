@@ -16,7 +16,7 @@ from bidual.problem._auxiliary import with_declared_bounds
 from bidual.problem._curvature import check_convex
 from bidual.problem._curved import Curved
 from bidual.problem._finite import check_finite
-from bidual.problem._limits import Limit, Line
+from bidual.problem._limits import Limit, Line, read_limit
 from bidual.problem._linear import Linear
 from bidual.problem._parameters import Value, held
 
@@ -126,15 +126,8 @@ def _named(constraints: Constraints) -> dict[str, cp.Constraint]:
 
 
 def _read(name: str, constraint: cp.Constraint) -> Limit:
-    """Undo CVXPY's normal form: it stores ``a >= b`` as ``b <= a``."""
     left, right = constraint.args
-    sense = "==" if isinstance(constraint, Equality) else "<="
-    if right.is_constant():
-        limit = Limit(name, sense, 1.0, left, right, constraint.shape)
-    elif left.is_constant():
-        limit = Limit(name, ">=" if sense == "<=" else sense, -1.0, right, left, constraint.shape)
-    else:
-        limit = Limit(name, sense, 1.0, left - right, cp.Constant(0), constraint.shape)
+    limit = read_limit(name, (left, right), equal=isinstance(constraint, Equality))
     if not any(parameter.value is None for parameter in limit.limit.parameters()):
         limit.line()  # a bad limit is the caller's mistake here, not later in solve
     return limit
