@@ -13,6 +13,7 @@ from bidual._conflict import smallest_clash
 from bidual._effort import Effort
 from bidual._errors import ModelError, ProblemError
 from bidual._status import Status
+from bidual._unbounded import check_bounded
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
 from bidual.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram, interior, repaired
@@ -135,7 +136,9 @@ def _solved(
     found = search(stated, world, effort, known, started)
     values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     session = Session(problem, world, effort, worth_keeping(found), values)
-    return replace(conclude(stated, world, found, effort.goal, effort.planner), _session=session)
+    solution = conclude(stated, world, found, effort.goal, effort.planner)
+    check_bounded(solution)
+    return replace(solution, _session=session)
 
 
 def search(stated: Stated, world: World, effort: Effort, known: tuple[Reply, ...], started: float) -> Search:

@@ -49,8 +49,7 @@ def _run(dual, seed, plans):
     program, psi = bind(problem, instance.mdp)
     truth = _truth(problem, instance) if isinstance(dual, Proximal) else occupancy_optimum(problem, instance.mdp)
     if not isinstance(dual, FullyCorrective):
-        named = {limit.name: c for limit, c in zip(problem.limits, problem._constraints, strict=True)}
-        program = Curved(problem.objective, named, problem.embedding).program()
+        program = Curved(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []
     for iteration in vpdpo(program, psi, known(instance.mdp), BackwardInduction(), dual):

@@ -30,8 +30,7 @@ def _program(dual, instance, limits, weight=1.0):
     problem = bd.Problem(cp.Minimize(weight * cp.sum(x.s0)), limits)
     program, psi = bind(problem, instance.mdp)
     if isinstance(dual, ConicCorrective):
-        named = {limit.name: c for limit, c in zip(problem.limits, problem._constraints, strict=True)}
-        program = Curved(problem.objective, named, problem.embedding).program()
+        program = Curved(problem.objective, problem.constraints, problem.embedding).program()
     return program, psi, occupancy_optimum(problem, instance.mdp)
 
 

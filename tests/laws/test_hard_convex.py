@@ -1,5 +1,7 @@
 """Convex problems that once went wrong: each with its truth worked out by hand or by CVXPY."""
 
+import contextlib
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -46,12 +48,75 @@ def test_a_small_eigenvalue_counts(y):
     assert abs(solution.value - 24.775) <= 1e-6
 
 
-@pytest.mark.parametrize("slope", [0.1, 1e-9, 1e-12])
-def test_an_unbounded_problem_gets_no_bound(x, slope):
+@pytest.mark.parametrize("slope", [1e-9, 1e-12])
+def test_a_problem_that_is_hardly_unbounded_gets_no_bound(x, slope):
     w = cp.Variable(2)
-    solution = _solve(cp.Minimize(cp.abs(cp.sum(x.a) - cp.sum(w)) + slope * (w[0] - w[1])))
-    assert solution.lower is None
-    assert solution.status != "optimal"
+    problem = bd.Problem(cp.Minimize(cp.abs(cp.sum(x.a) - cp.sum(w)) + slope * (w[0] - w[1])))
+    with contextlib.suppress(bd.ProblemError):  # which says that it is unbounded
+        assert bd.solve(problem, MDP, time_limit=60.0).lower is None
+
+
+Z, W = cp.Variable(name="z"), cp.Variable(2, name="w")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda x: (cp.Minimize(cp.sum(x.a) + Z), {}), "falls without end along falling 'z' "),
+        (lambda x: (cp.Maximize(cp.sum(x.a) + Z), {"c": cp.norm(x.b) <= Z}), "grows without end along rising 'z' "),
+        (
+            lambda x: (cp.Minimize(cp.abs(cp.sum(x.a) - cp.sum(W)) + 0.1 * (W[0] - W[1])), {}),
+            "falling 'w[0]' and rising 'w[1]'",
+        ),
+        (lambda x: (cp.Minimize(cp.sum(x.a) + W[0]), {"c": W[0] >= 3 * W[1]}), "along falling 'w[0]'"),
+        (lambda x: (cp.Minimize(cp.sum(x.a) + W[0]), {"c": W[0] - W[1] == cp.sum(x.b)}), "falling 'w[0]' and falling"),
+        (lambda x: (cp.Minimize(cp.sum(x.a) - cp.log(Z)), {"c": Z >= 1}), "along rising 'z' "),
+    ],
+)
+def test_an_unbounded_problem_is_refused_with_the_variable(x, make, words):
+    with pytest.raises(bd.ProblemError, match="the problem is unbounded: the objective") as refused:
+        _solve(*make(x))
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: (cp.Minimize(cp.sum(x.a) + Z), {"c": Z >= -1e7}),
+        lambda x: (cp.Minimize(cp.sum(x.a) + Z), {"c": 1e-6 * Z >= -1}),
+        lambda x: (cp.Minimize(cp.sum(x.a) + cp.exp(Z)), {}),  # an infimum that no z attains
+        lambda x: (cp.Minimize(cp.sum(x.a) + cp.inv_pos(Z)), {}),
+        lambda x: (cp.Minimize(cp.sum(x.a) + cp.maximum(-cp.log(Z), -50)), {}),
+        lambda x: (cp.Minimize(cp.norm(x.a - Z) + cp.abs(W[0] - W[1])), {}),  # free along a line, at no gain
+        lambda x: (cp.Minimize(cp.huber(Z - cp.sum(x.a)) + 1.999999 * Z), {}),
+    ],
+)
+def test_a_bounded_problem_is_never_called_unbounded(x, make):
+    _solve(*make(x))
+
+
+@pytest.mark.parametrize("k", [3, 3.5, 7])
+def test_the_sum_of_all_largest_is_the_sum(x, k):
+    """CVXPY's cone form leaves a whole line of optima for k = n, and is unbounded for k > n."""
+    solution = _solve(cp.Minimize(cp.sum_largest(x.a, k) + cp.norm(x.b)))
+    plain = _solve(cp.Minimize(cp.sum(x.a) + cp.norm(x.b)))
+    assert solution.status == "optimal"
+    assert abs(solution.value - plain.value) <= 1e-6
+
+
+def test_the_sum_of_all_largest_alone_has_a_bound(tmp_path, x):
+    """Its cone form has no rows at all."""
+    solution = _solve(cp.Minimize(cp.sum_largest(x.a, 3)))
+    assert solution.status == "optimal"
+    assert abs(solution.value - _solve(cp.Minimize(cp.sum(x.a))).value) <= 1e-6
+    solution.save(tmp_path / "s.bidual")
+    bd.check(tmp_path / "s.bidual")
+
+
+def test_the_sum_of_all_largest_of_every_step_is_their_sum(x):
+    solution = _solve(cp.Minimize(cp.max(cp.sum_largest(x.visits, 3, axis=1)) - cp.sum(x.a)))
+    assert solution.status == "optimal"
+    assert abs(solution.value - (1 - _solve(cp.Maximize(cp.sum(x.a))).value)) <= 1e-6
 
 
 def test_rounding_of_large_constants_is_covered(y):
@@ -159,6 +224,46 @@ def test_a_forged_file_does_not_pass(tmp_path, x, edit):
     _forge(path, edit)
     with pytest.raises((bd.CertificateError, bd.ArchiveError)):
         bd.check(path)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        lambda x, p: cp.norm(x.b) <= p,
+        lambda x, p: -cp.norm(x.b) >= -p,
+        lambda x, p: cp.norm(x.b) - 0.5 * cp.sum(x.a) <= p - cp.sum(x.b),
+        lambda x, p: cp.norm(x.b) - p <= 0,
+        lambda x, p: x.b <= p,
+        lambda x, p: p + 0.1 == cp.sum(x.a) / 10,
+    ],
+)
+def test_a_limit_cannot_be_shifted_together_with_its_value(tmp_path, x, constraint):
+    """Both are told relative to each other, so that only the expression itself gives the lie away."""
+    limits = {"c": constraint(x, cp.Parameter(name="p", value=2.0)), "plain": cp.sum(x.a) <= 100}
+    solution = _solve(cp.Minimize(cp.norm(x.a - 1) + cp.sum(x.b)), limits)
+    path = tmp_path / "s.bidual"
+    solution.save(path)
+    bd.check(path)
+
+    def edit(manifest, arrays):
+        manifest["lines"][0][3] = [bound + 1.0 for bound in manifest["lines"][0][3]]
+        for key in ("value", "limit"):
+            manifest["claims"]["constraints"][0][key] += 1.0
+
+    _forge(path, edit)
+    with pytest.raises(bd.CertificateError, match="tells constraint 'c'"):
+        bd.check(path)
+
+
+def test_parameters_inside_atoms_are_saved_as_numbers(tmp_path, x):
+    M = cp.Parameter(name="M", nonneg=True, value=0.5)
+    solution = _solve(cp.Minimize(cp.sum(cp.huber(x.a - 2, M))), {"c": cp.sum(cp.huber(x.b, 2 * M)) <= 9})
+    plain = _solve(cp.Minimize(cp.sum(cp.huber(x.a - 2, 0.5))), {"c": cp.sum(cp.huber(x.b, 1.0)) <= 9})
+    path = tmp_path / "s.bidual"
+    solution.save(path)
+    M.value = 7.0
+    assert bd.check(path).certificate.upper == solution.upper
+    assert abs(solution.value - plain.value) <= 2e-6
 
 
 def test_an_approximating_atom_in_a_file_is_made_exact(tmp_path, x):

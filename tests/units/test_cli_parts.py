@@ -58,3 +58,43 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
 )
 def test_progress_in_words(state, words):
     assert words in _progress._words(state)
+
+
+FILE = """
+import cvxpy as cp
+import numpy as np
+import bidual as bd
+
+mdp = bd.TabularMDP(np.full((2, 2, 2), 0.5), 0, 3)
+x = mdp.embedding(reward=np.eye(2), cost=np.array([0.0, 1.0]))
+z = cp.Variable(name="z")
+problem = bd.Problem(...)
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        ("cp.Minimize(cp.sum(cp.square(x.reward) - cp.square(x.cost)))", 2, "break at power(x.reward, 2) + -("),
+        ("cp.Minimize(cp.norm(x.cost - np.nan))", 2, "the objective contains NaN or infinity"),
+        ("cp.Minimize(x.cost[0] * np.inf)", 2, "the objective contains NaN or infinity"),
+        ("cp.Minimize(cp.norm(x.cost - cp.Variable(integer=True, name='n')))", 2, "'n' in the objective is declared i"),
+        ("cp.Minimize(cp.norm(x.cost - np.zeros(4)))", 2, "the file raised ValueError: shape mismatch"),
+        ("cp.Minimize(x.cost)", 2, "the file raised ValueError: The 'minimize' objective must resolve to a scalar"),
+        (
+            "cp.Minimize(cp.sum(x) + z)",
+            2,
+            "the problem is unbounded: the objective falls without end along falling 'z'",
+        ),
+        ("cp.Minimize(cp.norm(x.cost)), {'a': x.cost[1] == 7}", 3, ""),
+        ("cp.Minimize(cp.sum(x)), {'a': x.cost[1] == 7}", 3, ""),
+    ],
+)
+def test_bad_files_end_with_a_code_and_a_sentence(tmp_path, capsys, problem, code, words):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.replace("...", problem))
+    assert cli.main(["solve", str(path)]) == code
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    assert "'a' cannot hold" in told.out or f"{path}, line 9: " in told.err or "unbounded" in words
+    assert words in told.err

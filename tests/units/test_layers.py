@@ -31,6 +31,7 @@ ROWS = (
     ("saved",),
     ("solution",),
     ("_conflict",),
+    ("_unbounded",),
     ("_effort",),
     ("_solve",),
     ("tasks",),

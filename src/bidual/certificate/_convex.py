@@ -40,8 +40,8 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     shown = _evaluate(evidence, program, kernels, visits, embedding)
-    if record.gamma.size == 0 and record.point is None:
-        return shown  # no multipliers, no bound
+    if record.point is None and not _has_multipliers(program, record):
+        return shown  # and no bound
     cut = _from_multipliers(evidence, program) if record.point is None else _from_gradients(evidence, program)
     theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, kernels, theta, embedding)
@@ -60,6 +60,12 @@ def multipliers(program: ConvexProgram, record: Record) -> Float[np.ndarray, "m"
         return record.gamma
     form = program.main if record.objective_weight == 1 else program.violation
     return np.zeros(program.units.size) if form is None else form.gamma(record.gamma, program.units.size)
+
+
+def _has_multipliers(program: ConvexProgram, record: Record) -> bool:
+    """Whether there are any; a form without rows and without other costs has none and needs none."""
+    form = program.main if record.objective_weight == 1 else program.violation
+    return record.gamma.size > 0 or (form is not None and form.h.size == 0 and not np.any(form.c_u))
 
 
 def _from_multipliers(evidence: Evidence, program: ConvexProgram) -> Cut:

@@ -10,6 +10,7 @@ from bidual.convex._image import Image as Image
 from bidual.convex._program import AbstractFunctions as AbstractFunctions
 from bidual.convex._program import AbstractSmooth as AbstractSmooth
 from bidual.convex._program import ConvexProgram as ConvexProgram
+from bidual.convex._recession import falling_direction as falling_direction
 from bidual.convex._repair import interior as interior
 from bidual.convex._repair import movement as movement
 from bidual.convex._repair import repaired as repaired

@@ -4,6 +4,7 @@ from bidual.problem._curved import Forms as Forms
 from bidual.problem._functions import Functions as Functions
 from bidual.problem._limits import Limit as Limit
 from bidual.problem._limits import Line as Line
+from bidual.problem._limits import lines_of as lines_of
 from bidual.problem._parameters import Value as Value
 from bidual.problem._problem import Problem as Problem
 from bidual.problem._trees import read_functions as read_functions

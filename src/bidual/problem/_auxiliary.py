@@ -16,30 +16,36 @@ def with_declared_bounds(
     objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint]
 ) -> dict[str, cp.Constraint]:
     """The constraints, and one more for every sign or bound that was declared with an auxiliary variable."""
-    variables = {v.id: v for part in (objective, *named.values()) for v in part.variables()}
-    extended = dict(named)
-    for variable in variables.values():
-        if not isinstance(variable, Embedding):
-            _check(variable)
-            extended.update(_declared(variable, extended))
+    extended, seen = dict(named), set()
+    places = {"the objective": objective, **{f"constraint {name!r}": constraint for name, constraint in named.items()}}
+    for place, part in places.items():
+        for variable in part.variables():
+            if not isinstance(variable, Embedding) and variable.id not in seen:
+                seen.add(variable.id)
+                _check(variable, place)
+                extended.update(_declared(variable, place, extended, named))
     return extended
 
 
-def _check(variable: cp.Variable) -> None:
+def _check(variable: cp.Variable, place: str) -> None:
     attributes = variable.attributes
-    if any(attributes.get(kind) for kind in _DISCRETE):
-        raise ProblemError(
-            f"variable {variable.name()!r} is not continuous and real, so the problem is not convex: "
-            "drop its integer, boolean or complex attribute"
-        )
+    for kind in _DISCRETE:
+        if attributes.get(kind):
+            raise ProblemError(
+                f"variable {variable.name()!r} in {place} is declared {kind}, so it is not continuous and real and the "
+                f"problem is not convex: drop {kind}=True, or bound the variable with 0 <= v, v <= 1 and the like"
+            )
     for kind in _SHAPED:
         if attributes.get(kind):
             raise ProblemError(
-                f"variable {variable.name()!r} is declared {kind}; auxiliary variables may have signs and bounds only"
+                f"variable {variable.name()!r} in {place} is declared {kind}; auxiliary variables may have signs and "
+                "bounds only"
             )
 
 
-def _declared(variable: cp.Variable, taken: Mapping[str, cp.Constraint]) -> dict[str, cp.Constraint]:
+def _declared(
+    variable: cp.Variable, place: str, taken: Mapping[str, cp.Constraint], users: Mapping[str, cp.Constraint]
+) -> dict[str, cp.Constraint]:
     attributes, name = variable.attributes, variable.name()
     found: dict[str, cp.Constraint] = {}
     if attributes.get("nonneg") or attributes.get("pos"):
@@ -53,7 +59,15 @@ def _declared(variable: cp.Variable, taken: Mapping[str, cp.Constraint]) -> dict
             found[f"{name} >= lower"] = variable >= lower
         if upper is not None and np.all(np.isfinite(upper)):
             found[f"{name} <= upper"] = variable <= upper
-    clash = [key for key in found if key in taken]
-    if clash:
-        raise ProblemError(f"the name {clash[0]!r} is needed for the declared bound of {name!r}: rename a constraint")
+    for key in found:
+        if key in users:
+            raise ProblemError(
+                f"the constraint name {key!r} is needed for the sign or bound declared with variable {name!r}: "
+                "rename the constraint, or the variable with cp.Variable(name=...)"
+            )
+        if key in taken:
+            raise ProblemError(
+                f"two variables with a declared sign or bound are called {name!r}, one of them in {place}: "
+                "give each its own name with cp.Variable(name=...), or use one variable in both places"
+            )
     return found

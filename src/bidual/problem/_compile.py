@@ -1,5 +1,6 @@
 """From CVXPY expressions to arrays, through CVXPY's own reduction to cone form."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,17 +22,28 @@ from bidual.problem._lift import Piece
 def cone_program(problem: cp.Problem) -> ParamConeProg:
     """The problem in cone form, its parameters still symbols. CVXPY keeps the ids of the user's constraints."""
     try:
-        data, _, _ = problem.get_problem_data(
-            # Quadratic objectives become second-order cones as well: one form of dual for everything.
-            cp.CLARABEL,
-            canon_backend=cp.SCIPY_CANON_BACKEND,
-            solver_opts={"use_quad_obj": False},
-        )
+        with warnings.catch_warnings():
+            # Said of any geometric mean of many numbers; those that are approximated do not get here (`exact`).
+            warnings.filterwarnings("ignore", message="geo_mean is being approximated")
+            data, _, _ = problem.get_problem_data(
+                # Quadratic objectives become second-order cones as well: one form of dual for everything.
+                cp.CLARABEL,
+                canon_backend=cp.SCIPY_CANON_BACKEND,
+                solver_opts={"use_quad_obj": False},
+            )
     except DCPError:
         raise
     except (SolverError, NotImplementedError, ValueError) as error:
         raise ProblemError(f"CVXPY cannot reduce this problem to the cones bidual knows: {error}") from error
-    return data[PARAM_PROB]
+    cone = data[PARAM_PROB]
+    dims = cone.cone_dims
+    if dims.psd or getattr(dims, "pnd", None):
+        raise ProblemError(
+            "it needs semidefinite or high-dimensional power cones (matrix inequalities, eigenvalues); bidual supports "
+            "linear, second-order, exponential and three-dimensional power cones. A cp.norm of a matrix is its largest "
+            'singular value: write cp.norm(x, "fro") where the norm of all entries is meant'
+        )
+    return cone
 
 
 def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg) -> Image:
@@ -83,8 +95,10 @@ def conic_form(
     Args:
         cone: the program.
         constraints: the CVXPY constraints that hold the limits of each of the user's constraints, in order.
-        images: the variables that stand for images; any that CVXPY dropped have no part in this program.
+        images: the variables that stand for images.
         auxiliary: the user's other variables, which come first among the rest.
+
+    Variables that CVXPY dropped have no part in this program: their columns are 0.
     """
     c, offset, A, b = _arrays(cone)
     G, c = sp.csc_array(-sp.csc_array(A)), _flat(c)
@@ -96,15 +110,22 @@ def conic_form(
     owner, sign = _owners(cone, constraints)
     return ConicForm(
         c_y=np.where(y >= 0, c[y], 0.0),
-        c_u=c[u],
+        c_u=np.where(u >= 0, c[u], 0.0),
         offset=float(offset),
-        G_y=sp.csr_array(G[:, np.maximum(y, 0)] * (y >= 0)),
-        G_u=sp.csc_array(G[:, u]),
+        G_y=sp.csr_array(_picked(G, y)),
+        G_u=_picked(G, u),
         h=_flat(b),
         cones=_cones(cone),
         owner=owner,
         sign=sign,
     )
+
+
+def _picked(G: sp.csc_array, columns: np.ndarray) -> sp.csc_array:
+    """These columns; empty ones for -1."""
+    picked = sp.csc_array(G[:, np.maximum(columns, 0)] * (columns >= 0))
+    picked.eliminate_zeros()  # what looks at which rows a variable is in must not see them
+    return picked
 
 
 def _columns(cone: ParamConeProg, variable: cp.Variable) -> np.ndarray:
@@ -131,11 +152,6 @@ def _owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constraint]])
 
 def _cones(cone: ParamConeProg) -> Cones:
     dims = cone.cone_dims
-    if dims.psd or getattr(dims, "pnd", None):
-        raise ProblemError(
-            "the problem needs semidefinite or high-dimensional power cones (matrix inequalities, eigenvalues); "
-            "bidual supports linear, second-order, exponential and three-dimensional power cones"
-        )
     return Cones(int(dims.zero), int(dims.nonneg), tuple(dims.soc), int(dims.exp), tuple(float(a) for a in dims.p3d))
 
 

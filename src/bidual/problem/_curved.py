@@ -1,10 +1,9 @@
 """Problems with curvature or auxiliary variables: functions of affine images, and their cone forms."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.error import DCPError
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
@@ -90,21 +89,51 @@ class Curved:
     ) -> None:
         self._embedding = embedding
         functions, self._pieces = lift(objective, list(named.values()))
+        _check_without_signs(functions, named)
         self._rows = pieces_program(self._pieces)
         try:
             self._forms = Forms(functions)
-        except DCPError as error:
-            raise ProblemError(
-                f"convexity rests on the sign of an auxiliary variable, which bidual does not use: {error}"
-            ) from error
+        except ProblemError as error:
+            raise _of_one_part(functions, named) or error from error
 
     def program(self) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
         return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
 
 
+def _called(functions: Functions, named: Mapping[str, cp.Constraint]) -> Iterator[tuple[str, cp.Expression]]:
+    """The functions, each as an error calls it."""
+    yield "the objective", functions.objective
+    yield from zip((f"constraint {name!r}" for name in named), functions.constraints, strict=True)
+
+
+def _of_one_part(functions: Functions, named: Mapping[str, cp.Constraint]) -> ProblemError | None:
+    """The reason why a problem has no cone form, said of the part that has none."""
+    for what, expression in _called(functions, named):
+        try:
+            cone_program(cp.Problem(cp.Minimize(cp.sum(expression))))
+        except ProblemError as error:
+            return ProblemError(f"{what} cannot be used: {error}")
+    return None
+
+
+def _check_without_signs(functions: Functions, named: Mapping[str, cp.Constraint]) -> None:
+    """The images and auxiliary variables of lifted functions are free; convexity must not rest on a declared sign."""
+    for what, expression in _called(functions, named):
+        if not expression.is_convex():
+            own = {v.id for v in functions.auxiliary}
+            signed = sorted(v.name() for v in expression.variables() if v.id in own)
+            raise ProblemError(
+                f"{what} is convex only because of the declared sign of {' or '.join(map(repr, signed))}, which bidual "
+                f"states as a constraint of its own: write it so that it is convex for any sign, with cp.pos(...) "
+                "around that variable for example"
+            )
+
+
 def _check_finite(program: ConvexProgram) -> None:
     image, main = program.image, program.main
     parts = (image.matrix.data, image.offset, main.c_y, main.c_u, main.G_y.data, main.G_u.data, main.h)
     if not (np.isfinite(main.offset) and all(np.all(np.isfinite(part)) for part in parts)):
-        raise ProblemError("the problem contains NaN or infinity: every coefficient must be finite")
+        raise ProblemError(
+            "the problem in cone form contains NaN or infinity, though it is written in finite numbers: scale them down"
+        )

@@ -1,7 +1,8 @@
 """Atoms whose cone form is exactly the function that CVXPY evaluates.
 
 For a few atoms CVXPY's reduction approximates: powers and p-norms by rational exponents, quadratic forms by dropping
-small eigenvalues. Then a bound on the cone form is not one on the user's function. Those are put in another form.
+small eigenvalues. Then a bound on the cone form is not one on the user's function. Those are put in another form, and
+so is the sum of the k largest of k numbers, whose cone form has no bound that could be shown.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ def exact(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression
         return cp.Power(arguments[0], expression.get_data()[0])
     if isinstance(expression, cp.PnormApprox):
         return cp.Pnorm(arguments[0], *expression.get_data())
+    if isinstance(expression, cp.sum_largest) and expression.k >= arguments[0].size // expression.size:
+        # The cone form of all entries has no multipliers inside the dual cone; of more, none at all.
+        return cp.Sum(arguments[0], axis=expression.axis, keepdims=expression.keepdims)
     if isinstance(expression, cp.GeoMeanApprox) and expression.approx_error > 0:
         raise ProblemError(
             f"the weights of the geometric mean {expression} are no simple fractions, so CVXPY would approximate it: "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import cvxpy as cp
@@ -17,13 +18,21 @@ from bidual.convex import AbstractFunctions
 @final
 @dataclass(frozen=True, eq=False)
 class Functions(AbstractFunctions):
-    """Expressions over image variables and auxiliary variables, in the problem's minimising form."""
+    """Expressions over image variables and auxiliary variables, in the problem's minimising form.
+
+    A constraint is kept as its two sides, ``left <= right`` or ``left == right``: they say what its limit is.
+    """
 
     objective: cp.Expression
-    constraints: tuple[cp.Expression, ...]
+    sides: tuple[tuple[cp.Expression, cp.Expression], ...]
     equality: tuple[bool, ...]
     images: tuple[cp.Variable, ...]
     auxiliary: tuple[cp.Variable, ...]
+
+    @cached_property
+    def constraints(self) -> tuple[cp.Expression, ...]:
+        """The functions g of ``g <= 0`` or ``g == 0``."""
+        return tuple(left - right for left, right in self.sides)
 
     def values(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> tuple[float, np.ndarray]:
         """F and g as CVXPY evaluates them."""
@@ -69,7 +78,8 @@ class Functions(AbstractFunctions):
 
     def frozen(self) -> "Functions":
         """The same functions with parameters replaced by their present values."""
-        return replace(self, objective=_frozen(self.objective), constraints=tuple(_frozen(g) for g in self.constraints))
+        sides = tuple((_frozen(left), _frozen(right)) for left, right in self.sides)
+        return replace(self, objective=_frozen(self.objective), sides=sides)
 
     def _moved(self, expression: cp.Expression, errors: Sequence[np.ndarray]) -> Float[np.ndarray, "n"]:
         total = np.zeros(expression.size)
@@ -107,7 +117,11 @@ def _frozen(expression: cp.Expression) -> cp.Expression:
         return cp.Constant(expression.value)
     if not expression.parameters() or not isinstance(expression, Atom):
         return expression
-    return expression.copy([_frozen(argument) for argument in expression.args])
+    arguments, data = [_frozen(argument) for argument in expression.args], expression.get_data() or []
+    if any(isinstance(item, cp.Expression) and item.parameters() for item in data):
+        # What an atom holds beside its arguments, such as the threshold of a Huber function.
+        return type(expression)(*arguments, *(_frozen(d) if isinstance(d, cp.Expression) else d for d in data))
+    return expression.copy(arguments)
 
 
 def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:

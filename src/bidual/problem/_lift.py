@@ -32,13 +32,13 @@ def lift(
     plain = {i: cp.Variable(v.shape, name=v.name()) for i, v in variables.items() if not isinstance(v, Embedding)}
     pieces: list[Piece] = []
     f = _lift(objective.expr, pieces, plain)
-    g = []
+    sides = []
     for constraint in constraints:
         left, right = (_lift(side, pieces, plain) for side in constraint.args)
-        g.append(left - right)
+        sides.append((left, right))
     functions = Functions(
         objective=-f if isinstance(objective, cp.Maximize) else f,
-        constraints=tuple(g),
+        sides=tuple(sides),
         equality=tuple(isinstance(constraint, Equality) for constraint in constraints),
         images=tuple(piece.variable for piece in pieces),
         auxiliary=tuple(plain.values()),

@@ -1,5 +1,6 @@
 """Constraints as the user wrote them: CVXPY's normal form undone."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import cvxpy as cp
@@ -7,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
+from bidual.problem._functions import Functions
 
 Sense = Literal["<=", ">=", "=="]
 
@@ -42,3 +44,20 @@ class Limit(NamedTuple):
                 "a limit must be a finite number (0 is fine); drop the constraint if there is none"
             )
         return Line(self.name, self.sense, self.sign, bounds)
+
+
+def read_limit(name: str, sides: tuple[cp.Expression, cp.Expression], *, equal: bool) -> Limit:
+    """Undo CVXPY's normal form: it stores ``a >= b`` as ``b <= a``."""
+    left, right = sides
+    sense, shape = "==" if equal else "<=", (left - right).shape
+    if right.is_constant():
+        return Limit(name, sense, 1.0, left, right, shape)
+    if left.is_constant():
+        return Limit(name, "==" if equal else ">=", -1.0, right, left, shape)
+    return Limit(name, sense, 1.0, left - right, cp.Constant(0), shape)
+
+
+def lines_of(names: Sequence[str], functions: Functions) -> tuple[Line, ...]:
+    """The constraints of functions without parameters, as they were written."""
+    pairs = zip(names, functions.sides, functions.equality, strict=True)
+    return tuple(read_limit(name, sides, equal=equal).line() for name, sides, equal in pairs)

@@ -8,14 +8,15 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
-from cvxpy.error import DCPError
 
 from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features.embedding import Embedding
 from bidual.problem._auxiliary import with_declared_bounds
+from bidual.problem._curvature import check_convex
 from bidual.problem._curved import Curved
-from bidual.problem._limits import Limit, Line
+from bidual.problem._finite import check_finite
+from bidual.problem._limits import Limit, Line, read_limit
 from bidual.problem._linear import Linear
 from bidual.problem._parameters import Value, held
 
@@ -51,14 +52,14 @@ class Problem:
         self.maximises = isinstance(objective, cp.Maximize)
         self.limits = tuple(_read(name, constraint) for name, constraint in named.items())
         self.embedding = _find_embedding(objective, named)
-        self._constraints = tuple(named.values())
+        self._named = named
         self._compiled = _compile(self, named)
         self._fixed = None if self.parameters else self._numbers()
 
     @property
     def parameters(self) -> dict[str, cp.Parameter]:
         """The CVXPY parameters of the problem, by name."""
-        found = [*self.objective.parameters(), *(p for c in self._constraints for p in c.parameters())]
+        found = [*self.objective.parameters(), *(p for c in self._named.values() for p in c.parameters())]
         named: dict[str, cp.Parameter] = {}
         for parameter in found:
             if named.setdefault(parameter.name(), parameter) is not parameter:
@@ -82,6 +83,9 @@ class Problem:
             if parameter.value is None:
                 raise ProblemError(f"parameter {name!r} has no value: set {name}.value before solving")
         self.lines()  # a limit that is not finite is named here
+        if self.parameters:
+            for what, part in _called(self.objective, self._named):
+                check_finite(what, part)
         return self._compiled.program()
 
     def __repr__(self) -> str:
@@ -122,15 +126,8 @@ def _named(constraints: Constraints) -> dict[str, cp.Constraint]:
 
 
 def _read(name: str, constraint: cp.Constraint) -> Limit:
-    """Undo CVXPY's normal form: it stores ``a >= b`` as ``b <= a``."""
     left, right = constraint.args
-    sense = "==" if isinstance(constraint, Equality) else "<="
-    if right.is_constant():
-        limit = Limit(name, sense, 1.0, left, right, constraint.shape)
-    elif left.is_constant():
-        limit = Limit(name, ">=" if sense == "<=" else sense, -1.0, right, left, constraint.shape)
-    else:
-        limit = Limit(name, sense, 1.0, left - right, cp.Constant(0), constraint.shape)
+    limit = read_limit(name, (left, right), equal=isinstance(constraint, Equality))
     if not any(parameter.value is None for parameter in limit.limit.parameters()):
         limit.line()  # a bad limit is the caller's mistake here, not later in solve
     return limit
@@ -152,18 +149,12 @@ def _find_embedding(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Co
 
 
 def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "Linear | Curved":
-    _check_convex("the objective", problem.objective)
-    for name, constraint in named.items():
-        _check_convex(f"constraint {name!r}", constraint)
-    if not cp.Problem(problem.objective, list(named.values())).is_dpp():
-        raise ProblemError(
-            "a cp.Parameter enters the problem in a way that CVXPY cannot vary (it is not DPP): "
-            "parameters may be limits or coefficients, not products or functions of each other"
-        )
+    for what, part in _called(problem.objective, named):
+        check_finite(what, part)
+        check_convex(what, part)
+        _check_form(what, part)
     expressions = [problem.objective.expr, *(side for constraint in named.values() for side in constraint.args)]
     only_embedding = all(isinstance(v, Embedding) for expression in expressions for v in expression.variables())
-    if any(part.is_complex() for expression in expressions for part in _parts(expression)):
-        raise ProblemError("the problem is written in complex numbers: costs and limits must be real")
     if only_embedding and all(expression.is_affine() for expression in expressions):
         linear = Linear(problem.objective, named, problem.embedding)
         if linear.is_plain:
@@ -171,23 +162,29 @@ def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "Linear | Cur
     return Curved(problem.objective, named, problem.embedding)
 
 
+def _called(
+    objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint]
+) -> Iterator[tuple[str, cp.Minimize | cp.Maximize | cp.Constraint]]:
+    """What a problem is made of, each part as an error calls it."""
+    yield "the objective", objective
+    for name, constraint in named.items():
+        yield f"constraint {name!r}", constraint
+
+
+def _check_form(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> None:
+    """Real numbers, and parameters only where CVXPY can vary them."""
+    if any(inner.is_complex() for side in part.args for inner in _parts(side)):
+        raise ProblemError(f"{what} is written in complex numbers: costs and limits must be real")
+    if not part.is_dcp(dpp=True):
+        names = ", ".join(repr(parameter.name()) for parameter in part.parameters())
+        raise ProblemError(
+            f"{what} uses the parameters {names} in a way that CVXPY cannot vary (it is not DPP): "
+            "parameters may be limits or coefficients, not products or functions of each other"
+        )
+
+
 def _parts(expression: cp.Expression) -> Iterator[cp.Expression]:
     yield expression
     if isinstance(expression, Atom):
         for argument in expression.args:
             yield from _parts(argument)
-
-
-def _check_convex(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> None:
-    if part.is_dcp():
-        return
-    alone = cp.Problem(cp.Minimize(0), [part]) if isinstance(part, cp.Constraint) else cp.Problem(part)
-    try:
-        alone.get_problem_data(cp.CLARABEL, canon_backend=cp.SCIPY_CANON_BACKEND, solver_opts={})
-        reason = str(part)
-    except DCPError as error:
-        reason = str(error)
-    raise ProblemError(
-        f"{what} is not convex by CVXPY's rules (DCP), so no bound could be certified.\n{reason}\n"
-        "Minimise convex or maximise concave expressions; write constraints as convex <= concave."
-    )

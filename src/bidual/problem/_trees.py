@@ -58,7 +58,7 @@ def write_functions(functions: Functions, arrays: Arrays) -> dict[str, Any]:
         "images": [list(v.shape) for v in functions.images],
         "auxiliary": [list(v.shape) for v in functions.auxiliary],
         "objective": write_tree(functions.objective, variables, arrays),
-        "constraints": [write_tree(g, variables, arrays) for g in functions.constraints],
+        "sides": [[write_tree(side, variables, arrays) for side in sides] for sides in functions.sides],
         "equality": list(functions.equality),
     }
 
@@ -68,9 +68,13 @@ def read_functions(data: dict[str, Any], arrays: Arrays) -> Functions:
     images = tuple(cp.Variable(tuple(shape)) for shape in data["images"])
     auxiliary = tuple(cp.Variable(tuple(shape)) for shape in data["auxiliary"])
     variables = (*images, *auxiliary)
+
+    def side(tree: dict[str, Any]) -> cp.Expression:
+        return read_tree(tree, variables, arrays)
+
     return Functions(
         objective=read_tree(data["objective"], variables, arrays),
-        constraints=tuple(read_tree(tree, variables, arrays) for tree in data["constraints"]),
+        sides=tuple((side(left), side(right)) for left, right in data["sides"]),
         equality=tuple(equal is True for equal in data["equality"]),
         images=images,
         auxiliary=auxiliary,

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bidual._errors import CertificateError
 from bidual.convex import AffineProgram, ConvexProgram, Image
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
-from bidual.problem import Forms, Functions, Line, read_functions, write_functions
+from bidual.problem import Forms, Functions, Line, lines_of, read_functions, write_functions
 from bidual.rounding import with_rounding
 
 Arrays = dict[str, np.ndarray]
@@ -89,3 +90,19 @@ def check_rows(lines: Sequence[Line], program: AffineProgram | ConvexProgram) ->
             raise ValueError(f"constraint {line.name!r} does not fit its rows")
     if start != program.equality.size:
         raise ValueError("constraints and rows do not match")
+
+
+def check_limits(lines: Sequence[Line], program: AffineProgram | ConvexProgram) -> None:
+    """Raise `CertificateError` where a limit, as told, is not the one in the expressions of a convex problem.
+
+    Values are told relative to limits. The rows of a linear problem hold no constants of the left side, so that there
+    the limit as told is part of the problem.
+    """
+    if isinstance(program, AffineProgram) or not isinstance(program.functions, Functions):
+        return
+    for told, line in zip(lines, lines_of([line.name for line in lines], program.functions), strict=True):
+        if told.sense != line.sense or told.sign != line.sign or not np.array_equal(told.bounds, line.bounds):
+            raise CertificateError(
+                f"the file tells constraint {told.name!r} as {told.sense} {told.bounds.tolist()}, but its expression "
+                f"says {line.sense} {line.bounds.tolist()}: nothing it tells of this constraint can be trusted"
+            )

@@ -17,7 +17,7 @@ from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.problem import Line
-from bidual.saved._programs import check_rows, restored_program, stored_program
+from bidual.saved._programs import check_limits, check_rows, restored_program, stored_program
 
 _KIND = "solution"
 # What a damaged or forged manifest can make the readers of its parts raise.
@@ -102,6 +102,7 @@ def check(path: str | os.PathLike[str]) -> Check:
             raise ValueError(f"sense {claims['sense']!r}")
     except (*_MALFORMED, BidualError, DCPError) as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
+    check_limits(lines, evidence.program)
     certificate = certify(evidence)
     _compare(claims, _derive(claims["sense"], goal, evidence, lines, certificate))
     return Check(claims, certificate)
