@@ -138,7 +138,7 @@ def _solved(
     return replace(conclude(stated, world, found, effort.goal, effort.planner), _session=session)
 
 
-def search(stated: Stated, world: World, effort: Effort, known: tuple[Reply, ...], started: float) -> Search:
+def search(stated: Stated, world: World, effort: Effort, known: Sequence[Reply], started: float) -> Search:
     """Run the loop until the gap seems closed or a budget is spent."""
     program = stated.program
     replies: list[Reply | None] = []

@@ -37,6 +37,7 @@ ROWS = (
     ("report",),
     ("_curve",),
     ("_families",),
+    ("_sweep",),
     ("_points",),
     ("_price",),
     ("cli",),

@@ -86,21 +86,22 @@ def _evaluate_group(
 ) -> Float[np.ndarray, "k r"]:
     mdp, psi, k = evidence.mdp, evidence.psi, len(actions)
     S, A, K = mdp.successors.states.shape[1:]
-    first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k, dtype=np.int32) * S, S * K)
-    # One matrix, filled anew at every step: SciPy's checks of a new one would cost more than the product. And one
-    # product for each row: SciPy is faster with a vector than with two columns.
+    first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k, dtype=np.int32) * S, S)[:, None]
+    same_law = mdp.successors.states.shape[0] == mdp.successors.probabilities.shape[0] == 1
+    # One matrix, of which every step replaces the rows whose action is another than one step later: SciPy's checks of
+    # a new one would cost more than the product. And one product for each row of the problem: SciPy is faster with a
+    # vector than with two columns.
     parts = np.zeros(k * S * K), np.zeros(k * S * K, np.int32), np.arange(k * S + 1, dtype=np.int32) * K
     law = sp.csr_array(parts, shape=(k * S, k * S))
     chances, arrivals = law.data.reshape(k * S, K), law.indices.reshape(k * S, K)
-    V, pay = np.zeros((len(rows), k * S)), np.zeros(0)
+    V, pay, taken = np.zeros((len(rows), k * S)), np.zeros(0), np.full(k * S, -1)
     for h in reversed(range(mdp.horizon)):
         if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
             pay = np.stack([psi.pay(row[h], h) for row in rows]).reshape(len(rows), S * A)
-        taken = first + actions[:, h].ravel()
-        # The actions have been checked, so nothing is clipped; but the check that "raise" makes needs a copy.
-        at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken, axis=0, out=chances, mode="clip")
-        at_step(mdp.successors.states, h).reshape(S * A, K).take(taken, axis=0, out=arrivals, mode="clip")
-        law.indices += block
+        later, taken = taken, first + actions[:, h].ravel()
+        new = np.flatnonzero(taken != later) if same_law else np.arange(k * S)
+        chances[new] = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken[new], axis=0)
+        arrivals[new] = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken[new], axis=0) + block[new]
         V = np.stack([law @ values for values in V]) + pay.take(taken, axis=1)
     return expected_starts(mdp, V.reshape(len(rows) * k, S)).reshape(len(rows), k).T
 
