@@ -86,9 +86,10 @@ def test_a_curve_takes_fewer_plans_than_its_limits_would_alone():
     assert 3 * curve.total_plans <= 2 * sum(bd.solve(problem, instance.mdp).plans for problem in cold)
 
 
-def test_the_price_at_the_tightest_limit_is_the_gain_of_a_little_more():
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_price_at_the_tightest_limit_is_the_gain_of_a_little_more(seed):
     """Any larger multiplier would prove the optimum there as well."""
-    problem, mdp = _linear(1, other=False)
+    problem, mdp = _linear(seed, other=False)
     curve = bd.price(problem, mdp, points=10)
     near = float(curve.limits[0]) + 1e-4 * np.array([0.0, 1.0])
     near = bd.price(problem, mdp, limits=near, gap=1e-9)
