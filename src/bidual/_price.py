@@ -3,9 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import final
 
 import numpy as np
 from jaxtyping import Float
@@ -15,9 +12,9 @@ from bidual._effort import Effort
 from bidual._errors import ProblemError
 from bidual._families import Cones, Rows
 from bidual._points import Tried, certified, enclosed
-from bidual._solve import Search, Stated, World, prepare, search, worth_keeping
+from bidual._solve import Search, Stated, World, prepare, worth_keeping
+from bidual._sweep import Searcher
 from bidual.convex import AffineProgram
-from bidual.dual import Reply
 from bidual.mdp import TabularMDP
 from bidual.problem import Limit, Problem
 from bidual.solution import Progress
@@ -62,19 +59,19 @@ def price(
     program, world = prepare(problem, mdp)
     linear = isinstance(program, AffineProgram)
     family = Rows(problem, chosen, world, program) if linear else Cones(problem, chosen, world)
-    search_all = _Searcher(world, effort, progress)
+    searcher = Searcher(world, effort, progress)
 
     ends = [(direction, family.end(direction)) for direction in (1.0, -1.0)]
     convex = [stated for _, stated in ends if stated is not None]
-    found = search_all(convex, ())
+    found = searcher.in_turn(convex, ())
     reached = iter(found)
     least, most = (None if s is None else _end(s, world, d, next(reached)) for d, s in ends)
     tie = 0.1 * gap / (most.upper - least.lower) if least and most and most.upper > least.lower else 0.0
-    found += search_all([family.without(tie)], _known(found))
+    found += searcher.in_turn([family.without(tie)], worth_keeping(found[-1]) if found else ())
     free = certified(family, world, [Tried(None, found[-1])], effort.goal)[0]
     if levels is None:
         levels = _levels(chosen, least, most, free.value, points, curved=not linear)
-    later = search_all((family.at(level) for level in levels), _known(found))
+    later = searcher.along(family, levels, worth_keeping(found[-1]))
     tried = [Tried(float(level), search) for level, search in zip(levels, later, strict=True)]
     shown = certified(family, world, tried, effort.goal)
     return Curve(
@@ -94,29 +91,6 @@ def price(
         total_plans=sum(search.plans for search in (*found, *later)),
         seconds=time.perf_counter() - started,
     )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Searcher:
-    """Searches one problem after the other, each from the plans of those before it."""
-
-    world: World
-    effort: Effort
-    progress: Callable[[int, Progress], None] | None
-
-    def __call__(self, problems: Iterable[Stated], known: tuple[Reply, ...]) -> list[Search]:
-        found: list[Search] = []
-        for done, stated in enumerate(problems):
-            report = None if self.progress is None else partial(self.progress, done)
-            effort = replace(self.effort, progress=report)
-            found.append(search(stated, self.world, effort, known, time.perf_counter()))
-            known = _known(found[-1:])
-        return found
-
-
-def _known(found: Sequence[Search]) -> tuple[Reply, ...]:
-    return worth_keeping(found[-1]) if found else ()
 
 
 def _chosen(problem: Problem, name: str | None) -> Limit:

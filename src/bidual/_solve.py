@@ -141,7 +141,7 @@ def _solved(
     return replace(solution, _session=session)
 
 
-def search(stated: Stated, world: World, effort: Effort, known: tuple[Reply, ...], started: float) -> Search:
+def search(stated: Stated, world: World, effort: Effort, known: Sequence[Reply], started: float) -> Search:
     """Run the loop until the gap seems closed or a budget is spent."""
     program = stated.program
     replies: list[Reply | None] = []

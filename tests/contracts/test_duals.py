@@ -9,7 +9,7 @@ import pytest
 import bidual as bd
 from bidual._solve import bind
 from bidual.convex import AffineProgram
-from bidual.dual import AbstractDual, ConicCorrective, FullyCorrective, Proximal
+from bidual.dual import AbstractDual, Bracketing, ConicCorrective, FullyCorrective, Proximal
 from bidual.models import known
 from bidual.planners import BackwardInduction
 from bidual.problem._curved import Curved
@@ -20,6 +20,7 @@ from tests.helpers import occupancy_optimum, occupancy_program, random_instance
 DUALS = {
     "corrective": FullyCorrective(),
     "corrective, not smoothed": FullyCorrective(smoothing=0.0),
+    "bracketing": Bracketing(),
     "conic": ConicCorrective(),
     "conic, not smoothed": ConicCorrective(smoothing=0.0),
     "proximal": Proximal(gap=1e-8),
@@ -48,7 +49,7 @@ def _run(dual, seed, plans):
     problem = bd.Problem(cp.Minimize(objective), limits)
     program, psi = bind(problem, instance.mdp)
     truth = _truth(problem, instance) if isinstance(dual, Proximal) else occupancy_optimum(problem, instance.mdp)
-    if not isinstance(dual, FullyCorrective):
+    if not isinstance(dual, FullyCorrective | Bracketing):
         program = Curved(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []

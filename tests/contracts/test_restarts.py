@@ -6,7 +6,7 @@ import pytest
 
 import bidual as bd
 from bidual._solve import bind
-from bidual.dual import AbstractDual, ConicCorrective, Proximal
+from bidual.dual import AbstractDual, ConicCorrective, Proximal, Reply
 from bidual.models import known
 from bidual.planners import BackwardInduction
 from bidual.problem._curved import Curved
@@ -71,6 +71,31 @@ def test_bounds_stay_true_and_monotone(dual, seed, weight):
         assert abs(last.f - optimum) <= 1e-6
     else:
         assert last.conflict.value > program.tolerances.max()
+
+
+@pytest.mark.parametrize("limit", [-2.0, 0.0, 1.25])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_row_from_plans_of_the_objective_and_of_the_row(dual, seed, limit):
+    """As a price curve starts: the plans that it has were made for costs of other problems."""
+    if isinstance(dual, ConicCorrective):
+        pytest.skip("curves of cone forms start from one another")
+    instance = random_instance(seed, (12, 3, 3, 6))
+    x = instance.embedding()
+    problem = bd.Problem(cp.Minimize(cp.sum(x.s0)), [cp.sum(x.s1) <= limit])
+    program, psi = bind(problem, instance.mdp)
+    model = known(instance.mdp)
+    thetas = [program.theta(np.ones(1), 0.0), program.theta(np.zeros(1), 1.0)]
+    plans = [Reply(theta, None, BackwardInduction()(model, model.restrict(psi), theta)) for theta in thetas]
+    iterations = _run(dual, program, psi, instance.mdp, replies=plans)
+    status, optimum = occupancy_optimum(problem, instance.mdp)
+    assert status == "optimal"
+    bounds = [iteration.duals.optimum.value for iteration in iterations]
+    assert np.all(np.diff(bounds) >= 0)
+    assert max(bounds) <= optimum + 1e-6
+    last = iterations[-1].duals
+    assert last.stalled
+    assert abs(last.f - optimum) <= 1e-6
+    assert abs(last.optimum.value - optimum) <= 1e-6
 
 
 @pytest.mark.parametrize("seed", SEEDS)

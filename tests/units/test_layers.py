@@ -38,6 +38,7 @@ ROWS = (
     ("report",),
     ("_curve",),
     ("_families",),
+    ("_sweep",),
     ("_points",),
     ("_price",),
     ("cli",),

@@ -9,6 +9,7 @@ import pytest
 import bidual as bd
 from bidual import _points
 from bidual._curve import Enclosure
+from bidual._sweep import halving
 from tests.helpers import occupancy_optimum, occupancy_program, random_instance
 
 # HiGHS keeps a limit to 1e-7, which a price turns into so much of the objective.
@@ -42,6 +43,65 @@ def test_every_point_is_the_occupancy_programs(seed, sense, relation):
         assert curve.statuses[i] == "optimal"
         assert curve.lower[i] - room <= sign * optimum <= curve.upper[i] + room
         assert curve.upper[i] - curve.lower[i] <= 1e-6
+
+
+# (number of rows, 'a' among them, whether there is an equality)
+ROWS = {"one": (), "an equality": ("c",), "two": ("b",), "three": ("b", "c")}
+
+
+def _rows(instance, others, limit):
+    x = instance.embedding()
+    limits = {"a": cp.sum(x.s1) <= limit}
+    limits |= {"b": cp.sum(x.s2) >= 0.0} if "b" in others else {}
+    limits |= {"c": cp.sum(x.s3) == 0.25} if "c" in others else {}
+    return bd.Problem(cp.Maximize(cp.sum(x.s0)), limits)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("kind", [{}, {"per_step": True}, {"masked": True}])
+@pytest.mark.parametrize("seed", range(4))
+def test_limits_kept_and_not_kept_are_the_occupancy_programs(seed, kind, rows):
+    """The same limits for every problem, from one that no policy keeps to one that every policy keeps."""
+    instance = random_instance(seed, (12, 3, 4, 6), **kind)
+    limits = np.linspace(-14.0, 14.0, 15)
+    curve = bd.price(_rows(instance, ROWS[rows], 0.0), instance.mdp, "a", limits=limits)
+    for i, limit in enumerate(limits):
+        status, optimum = occupancy_optimum(_rows(instance, ROWS[rows], float(limit)), instance.mdp)
+        assert curve.statuses[i] == status
+        if status == "infeasible":
+            assert np.isnan([curve.lower[i], curve.upper[i], curve.prices[i]]).all()
+            continue
+        assert curve.lower[i] - LP_TOLERANCE <= -optimum <= curve.upper[i] + LP_TOLERANCE
+        assert curve.upper[i] - curve.lower[i] <= 1e-6
+    assert {"optimal", "infeasible"} == set(curve.statuses)
+
+
+def test_a_curve_takes_fewer_plans_than_its_limits_would_alone():
+    """One pool for all limits: about five plans each, not the ten of a cold start."""
+    instance = random_instance(0, (60, 4, 4, 10))
+    x = instance.embedding()
+    curve = bd.price(bd.Problem(cp.Maximize(cp.sum(x.s0)), {"a": cp.sum(x.s1) <= 0.0}), instance.mdp, points=12)
+    assert set(curve.statuses) == {"optimal"}
+    cold = [bd.Problem(cp.Maximize(cp.sum(x.s0)), [cp.sum(x.s1) <= float(limit)]) for limit in curve.limits]
+    assert 3 * curve.total_plans <= 2 * sum(bd.solve(problem, instance.mdp).plans for problem in cold)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_price_at_the_tightest_limit_is_the_gain_of_a_little_more(seed):
+    """Any larger multiplier would prove the optimum there as well."""
+    problem, mdp = _linear(seed, other=False)
+    curve = bd.price(problem, mdp, points=10)
+    near = float(curve.limits[0]) + 1e-4 * np.array([0.0, 1.0])
+    near = bd.price(problem, mdp, limits=near, gap=1e-9)
+    assert curve.prices[0] == pytest.approx(np.diff(near.values)[0] / 1e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 20, 33])
+def test_halving_takes_every_limit_once_and_between_two_done(n):
+    order = halving(n)
+    assert sorted(order) == list(range(n))
+    for place, i in enumerate(order[2:], start=2):
+        assert min(order[:place]) < i < max(order[:place])
 
 
 @pytest.mark.parametrize("relation", ["<=", ">="])

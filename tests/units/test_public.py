@@ -38,10 +38,12 @@ MODULES = {
     "dual": [
         "AbstractDual",
         "Bound",
+        "Bracketing",
         "ConicCorrective",
         "Duals",
         "FullyCorrective",
         "NewtonMaster",
+        "Pool",
         "Program",
         "Proximal",
         "Reply",

@@ -77,8 +77,13 @@ def roll_out(
 
 def expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
     """E V(s_1), with an exactly rounded sum: the start law may have many states."""
+    return float(expected_starts(mdp, V[None])[0])
+
+
+def expected_starts(mdp: TabularMDP, V: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n"]:
+    """E V(s_1) of n functions."""
     start = np.flatnonzero(mdp.initial)
-    return math.fsum(mdp.initial[start] * V[start])
+    return np.array([math.fsum(terms) for terms in (mdp.initial[start] * V[:, start]).tolist()])
 
 
 def check_policy(evidence: Evidence) -> None:

@@ -6,6 +6,7 @@ with its rounding slack.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import final
 
 import numpy as np
@@ -14,7 +15,7 @@ from jaxtyping import Float, Int
 
 from bidual._errors import CertificateError
 from bidual._types import at_step
-from bidual.certificate._evaluate import expected_start, kernels_of
+from bidual.certificate._evaluate import expected_starts, kernels_of
 from bidual.convex import AffineProgram
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
@@ -85,18 +86,24 @@ def _evaluate_group(
 ) -> Float[np.ndarray, "k r"]:
     mdp, psi, k = evidence.mdp, evidence.psi, len(actions)
     S, A, K = mdp.successors.states.shape[1:]
-    first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k) * S, S)[:, None]
-    ends = np.arange(k * S + 1) * K
-    V, pay = np.zeros((k * S, len(rows))), np.zeros(0)
+    first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k, dtype=np.int32) * S, S)[:, None]
+    same_law = mdp.successors.states.shape[0] == mdp.successors.probabilities.shape[0] == 1
+    # One matrix, of which every step replaces the rows whose action is another than one step later: SciPy's checks of
+    # a new one would cost more than the product. And one product for each row of the problem: SciPy is faster with a
+    # vector than with two columns.
+    parts = np.zeros(k * S * K), np.zeros(k * S * K, np.int32), np.arange(k * S + 1, dtype=np.int32) * K
+    law = sp.csr_array(parts, shape=(k * S, k * S))
+    chances, arrivals = law.data.reshape(k * S, K), law.indices.reshape(k * S, K)
+    V, pay, taken = np.zeros((len(rows), k * S)), np.zeros(0), np.full(k * S, -1)
     for h in reversed(range(mdp.horizon)):
         if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
-            pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1).reshape(S * A, len(rows))
-        taken = first + actions[:, h].ravel()
-        chances = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken, axis=0)
-        arrivals = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken, axis=0) + block
-        law = sp.csr_array((chances.ravel(), arrivals.ravel(), ends), shape=(k * S, k * S))
-        V = law @ V + pay.take(taken, axis=0)
-    return np.array([[expected_start(mdp, values) for values in plan.T] for plan in V.reshape(k, S, len(rows))])
+            pay = np.stack([psi.pay(row[h], h) for row in rows]).reshape(len(rows), S * A)
+        later, taken = taken, first + actions[:, h].ravel()
+        new = np.flatnonzero(taken != later) if same_law else np.arange(k * S)
+        chances[new] = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken[new], axis=0)
+        arrivals[new] = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken[new], axis=0) + block[new]
+        V = np.stack([law @ values for values in V]) + pay.take(taken, axis=1)
+    return expected_starts(mdp, V.reshape(len(rows) * k, S)).reshape(len(rows), k).T
 
 
 def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
@@ -110,12 +117,13 @@ def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
         if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(thetas[:, h], thetas[:, h + 1]):
             pay = np.stack([psi.pay(theta[h], h) for theta in thetas], axis=-1)
             pay[forbidden] = np.inf
-        V = ((kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay).min(axis=1)
+        Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
+        V = reduce(np.minimum, Q.swapaxes(0, 1))  # ``Q.min(axis=1)``, at a fifth of the time
     magnitude = np.abs(program.objective) + np.einsum("ni,ihd->nhd", np.abs(gamma), np.abs(program.rows))
     terms = gamma.shape[1] + 1
     constants = abs(program.offset) + terms * np.sum(np.abs(gamma) * np.abs(evidence.limits), axis=1)
     slack = value_slack(mdp, psi, magnitude, terms) + 4 * EPS * constants
-    least = np.array([expected_start(mdp, values) for values in V.T])
+    least = expected_starts(mdp, V.T)
     return least + program.offset - np.sum(gamma * evidence.limits, axis=1) - slack
 
 
@@ -132,7 +140,7 @@ def _check(evidence: Mixtures) -> None:
     actions = evidence.actions
     if actions.shape[1:] != (mdp.horizon, mdp.num_states) or actions.min() < 0 or actions.max() >= mdp.num_actions:
         raise CertificateError(f"the plans have shape {actions.shape} but the model is {mdp!r}")
-    if not mdp.actions[np.arange(mdp.num_states), actions].all():
+    if not mdp.actions.all() and not mdp.actions[np.arange(mdp.num_states), actions].all():
         raise CertificateError("a plan takes an action that its state does not allow")
 
 

@@ -76,15 +76,20 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         """Start from the best mixture of known plans, with the bounds that still hold."""
         afresh = self.init(program)
         images = [program.values(reply.plan.embedding) for reply in known]
-        f, g = np.array([image[0] for image in images]), np.array([image[1] for image in images])
-        answer = _robust_master(program, f, g, None, accept=program.resolution) if known else None
-        if answer is None:
-            return afresh
-        gammas, fits = _origins(program, known)
+        f = np.array([image[0] for image in images])
+        g = np.array([image[1] for image in images]).reshape(f.size, program.limits.size)
+        gammas, fits = origins(program, known)
         bounds = np.where(fits, f + np.sum(gammas * g, axis=1), -np.inf)
-        best = int(np.argmax(bounds))
-        optimum = Bound(float(bounds[best]), gammas[best]) if fits.any() else afresh.optimum
-        return self._asked(program, f, g, answer, optimum, afresh.memory)
+        best = int(np.argmax(bounds)) if fits.any() else None
+        optimum = afresh.optimum if best is None else Bound(float(bounds[best]), gammas[best])
+        return self.resume(program, f, g, optimum) or afresh
+
+    def resume(
+        self, program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], optimum: Bound
+    ) -> Duals[Plans] | None:
+        """Start from plans with these images and from this bound; None where there is no plan or no mixture."""
+        answer = _robust_master(program, f, g, None, accept=program.resolution) if f.size else None
+        return None if answer is None else self._asked(program, f, g, answer, optimum, self.init(program).memory)
 
     def step(self, program: AffineProgram, duals: Duals[Plans], plan: Plan) -> Duals[Plans]:
         """Add the plan to the master and solve it again."""
@@ -181,7 +186,7 @@ def _robust_master(
     return None
 
 
-def _origins(program: AffineProgram, known: Sequence[Reply]) -> tuple[Float[np.ndarray, "k m"], Bool[np.ndarray, "k"]]:
+def origins(program: AffineProgram, known: Sequence[Reply]) -> tuple[Float[np.ndarray, "k m"], Bool[np.ndarray, "k"]]:
     """The multipliers of known plans, and which of their costs are costs of this program too: these bound it."""
     m, size = program.limits.size, program.objective.size
     nothing = np.full(m, np.nan)
