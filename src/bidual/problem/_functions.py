@@ -107,7 +107,10 @@ def _frozen(expression: cp.Expression) -> cp.Expression:
         return cp.Constant(expression.value)
     if not expression.parameters() or not isinstance(expression, Atom):
         return expression
-    return expression.copy([_frozen(argument) for argument in expression.args])
+    arguments = [_frozen(argument) for argument in expression.args]
+    if isinstance(expression, cp.huber):  # the one atom with a parameter that is not among its arguments
+        return cp.huber(arguments[0], expression.M.value)  # pyright: ignore[reportArgumentType] - it says int
+    return expression.copy(arguments)
 
 
 def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:
