@@ -13,7 +13,7 @@ from bidual.features.embedding import Embedding
 from bidual.problem._compile import cone_program, conic_form, image_of, pieces_program
 from bidual.problem._functions import Functions
 from bidual.problem._lift import lift
-from bidual.problem._lower import smooth
+from bidual.problem._lower import Lowered, lowered, smooth
 
 # From so many numbers in an image on, derivatives are worth compiling: a cone master over it is slow.
 _HIGH_DIMENSION = 48
@@ -89,10 +89,11 @@ class Curved:
         self, objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint], embedding: Embedding
     ) -> None:
         self._embedding = embedding
-        functions, self._pieces = lift(objective, list(named.values()))
+        self._names = tuple(named)
+        self._functions, self._pieces = lift(objective, list(named.values()))
         self._rows = pieces_program(self._pieces)
         try:
-            self._forms = Forms(functions)
+            self._forms = Forms(self._functions)
         except DCPError as error:
             raise ProblemError(
                 f"convexity rests on the sign of an auxiliary variable, which bidual does not use: {error}"
@@ -101,6 +102,10 @@ class Curved:
     def program(self) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
         return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
+
+    def lowered(self) -> Lowered | None:
+        """In JAX, with the parameters' values of this moment; None, with a warning, where that cannot be."""
+        return lowered(self._functions, self._names)
 
 
 def _check_finite(program: ConvexProgram) -> None:
