@@ -140,6 +140,16 @@ def test_one_constraint_under_two_names_is_refused(x):
         bd.Problem(cp.Minimize(cp.sum(x)), {"a": same, "b": same})
 
 
+def test_a_program_keeps_the_values_that_it_was_made_with(x):
+    bend = cp.Parameter(nonneg=True, value=0.5, name="bend")
+    problem = bd.Problem(cp.Minimize(cp.huber(cp.sum(x.reward), bend)))
+    functions = problem.program().functions
+    bend.value = 2.0
+    y = np.ones(1)
+    assert functions.values(y, np.zeros(0))[0] == pytest.approx(2 * 0.5 * 1 - 0.5**2)
+    assert problem.program().functions.values(y, np.zeros(0))[0] == pytest.approx(1)
+
+
 def test_parameters_that_cvxpy_cannot_vary_are_refused(x):
     p, q = cp.Parameter(name="p", value=1.0), cp.Parameter(name="q", value=1.0)
     with pytest.raises(bd.ProblemError, match="not DPP"):

@@ -11,6 +11,7 @@ from cvxpy.constraints.zero import Zero
 from cvxpy.error import DCPError, SolverError
 from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 from cvxpy.settings import PARAM_PROB
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bidual._errors import ProblemError
@@ -50,9 +51,10 @@ def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg)
     """The affine pieces as one image; `cone` is the program whose constraints are ``piece == 0``, in order."""
     c, _, A, b = _arrays(cone)
     if _flat(c).size != embedding.size:
-        A, b = _by_derivatives(pieces, embedding)
-    # CVXPY writes every row, those of {0} included, as the limit minus the expression.
-    matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flat(b)
+        blocks = [_by_derivatives(piece.affine, [embedding]) for piece in pieces]
+        matrix, offset = sp.csr_array(sp.vstack([m for m, _ in blocks])), np.concatenate([o for _, o in blocks])
+    else:  # CVXPY writes every row, those of {0} included, as the limit minus the expression
+        matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flat(b)
     H, d = embedding.horizon, embedding.features.dimension
     if not embedding.total:
         # CVXPY flattens column by column: all steps of the first feature first.
@@ -61,14 +63,18 @@ def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg)
     return Image(matrix, offset, H, embedding.total)
 
 
-def _by_derivatives(pieces: Sequence[Piece], embedding: Embedding) -> tuple[sp.csr_array, np.ndarray]:
-    """The same rows from CVXPY's derivatives: a cumulative sum has variables of its own in cone form."""
-    before = embedding.value
-    embedding.value = np.zeros(embedding.shape)
-    rows = [sp.csr_array(sp.csc_array(piece.affine.grad[embedding]).T) for piece in pieces]
-    offsets = [np.asarray(piece.affine.value, dtype=np.float64).ravel(order="F") for piece in pieces]
-    embedding.value = before
-    return sp.csr_array(-sp.csr_array(sp.vstack(rows))), -np.concatenate(offsets)
+def _by_derivatives(
+    expression: cp.Expression, variables: Sequence[cp.Variable]
+) -> tuple[sp.csr_array, Float[np.ndarray, "r"]]:
+    """The rows from CVXPY's derivatives: a cumulative sum has variables of its own in cone form."""
+    before = [variable.value for variable in variables]
+    for variable in variables:
+        variable.value = np.zeros(variable.shape)
+    rows = [sp.csr_array(sp.csc_array(expression.grad[variable]).T) for variable in variables]
+    offset = np.asarray(expression.value, dtype=np.float64).ravel(order="F")
+    for variable, value in zip(variables, before, strict=True):
+        variable.value = value
+    return sp.csr_array(sp.hstack(rows)), offset
 
 
 def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
@@ -79,7 +85,10 @@ def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
 def affine_rows(expression: cp.Expression, variables: Sequence[cp.Variable]) -> tuple[sp.csc_array, np.ndarray]:
     """An affine expression, flattened, as a sparse matrix over the given variables, and its offset."""
     cone = cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(expression, order="F"))]))
-    _, _, A, b = _arrays(cone)
+    c, _, A, b = _arrays(cone)
+    if _flat(c).size != sum(variable.size for variable in variables):
+        matrix, offset = _by_derivatives(expression, variables)
+        return sp.csc_array(matrix), offset
     columns = np.concatenate([_columns(cone, variable) for variable in variables])
     return sp.csc_array(-sp.csc_array(A)[:, columns]), -_flat(b)
 

@@ -1,18 +1,19 @@
 """Problems with curvature or auxiliary variables: functions of affine images, and their cone forms."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
-from bidual.convex import ConicForm, ConvexProgram, Image
+from bidual.convex import AbstractSmooth, ConicForm, ConvexProgram, Image
 from bidual.features.embedding import Embedding
 from bidual.problem._compile import cone_program, conic_form, image_of, pieces_program
 from bidual.problem._functions import Functions
 from bidual.problem._lift import lift
-from bidual.problem._lower import smooth
+from bidual.problem._lower import Held, Lowered, Smooth, lowered, smooth
 
 # From so many numbers in an image on, derivatives are worth compiling: a cone master over it is slow.
 _HIGH_DIMENSION = 48
@@ -75,10 +76,23 @@ class Forms:
             equality=np.repeat(np.array(functions.equality, dtype=bool), [g.size for g in functions.constraints]),
             units=units,
             num_auxiliary=sum(v.size for v in functions.auxiliary),
-            smooth=smooth(frozen) if image.size >= _HIGH_DIMENSION else None,
+            smooth=self._smooth(frozen) if image.size >= _HIGH_DIMENSION else None,
         )
         _check_finite(program)
         return program
+
+    def _smooth(self, frozen: Functions) -> AbstractSmooth | None:
+        """Compiled once for all values of the parameters, where they enter smoothly; else for these."""
+        compiled, parameters = self._opened
+        if compiled is None or not parameters:
+            return compiled or smooth(frozen)
+        values = [np.asarray(parameter.value, dtype=np.float64).ravel(order="F") for parameter in parameters]
+        return Held(compiled, np.concatenate(values))
+
+    @cached_property
+    def _opened(self) -> tuple[Smooth | None, tuple[cp.Parameter, ...]]:
+        functions, parameters = self._functions.opened()
+        return smooth(functions), parameters
 
 
 class Curved:
@@ -88,17 +102,22 @@ class Curved:
         self, objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint], embedding: Embedding
     ) -> None:
         self._embedding = embedding
-        functions, self._pieces = lift(objective, list(named.values()))
-        _check_without_signs(functions, named)
+        self._names = tuple(named)
+        self._functions, self._pieces = lift(objective, list(named.values()))
+        _check_without_signs(self._functions, named)
         self._rows = pieces_program(self._pieces)
         try:
-            self._forms = Forms(functions)
+            self._forms = Forms(self._functions)
         except ProblemError as error:
-            raise _of_one_part(functions, named) or error from error
+            raise _of_one_part(self._functions, named) or error from error
 
     def program(self) -> ConvexProgram:
         """The arrays, with the parameters' values of this moment."""
         return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
+
+    def lowered(self) -> Lowered | None:
+        """In JAX, with the parameters' values of this moment; None, with a warning, where that cannot be."""
+        return lowered(self._functions, self._names)
 
 
 def _called(functions: Functions, named: Mapping[str, cp.Constraint]) -> Iterator[tuple[str, cp.Expression]]:

@@ -1,6 +1,6 @@
 """f and g evaluated by CVXPY itself, at images of the embedding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
@@ -78,8 +78,19 @@ class Functions(AbstractFunctions):
 
     def frozen(self) -> "Functions":
         """The same functions with parameters replaced by their present values."""
-        sides = tuple((_frozen(left), _frozen(right)) for left, right in self.sides)
-        return replace(self, objective=_frozen(self.objective), sides=sides)
+        return self._with(lambda parameter: cp.Constant(parameter.value))
+
+    def opened(self) -> tuple["Functions", tuple[cp.Parameter, ...]]:
+        """The same functions with parameters replaced by further image variables, and those parameters."""
+        parts = (self.objective, *(side for pair in self.sides for side in pair))
+        found = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+        variables = {i: cp.Variable(parameter.shape) for i, parameter in found.items()}
+        opened = self._with(lambda parameter: variables[parameter.id])
+        return replace(opened, images=(*self.images, *variables.values())), tuple(found.values())
+
+    def _with(self, value: Callable[[cp.Parameter], cp.Expression]) -> "Functions":
+        sides = tuple((_replaced(left, value), _replaced(right, value)) for left, right in self.sides)
+        return replace(self, objective=_replaced(self.objective, value), sides=sides)
 
     def _moved(self, expression: cp.Expression, errors: Sequence[np.ndarray]) -> Float[np.ndarray, "n"]:
         total = np.zeros(expression.size)
@@ -111,16 +122,17 @@ class Functions(AbstractFunctions):
                 start += variable.size
 
 
-def _frozen(expression: cp.Expression) -> cp.Expression:
-    """The expression with parameters replaced by their present values."""
+def _replaced(expression: cp.Expression, value: Callable[[cp.Parameter], cp.Expression]) -> cp.Expression:
+    """The expression with something else in the place of its parameters."""
     if isinstance(expression, cp.Parameter):
-        return cp.Constant(expression.value)
+        return value(expression)
     if not expression.parameters() or not isinstance(expression, Atom):
         return expression
-    arguments, data = [_frozen(argument) for argument in expression.args], expression.get_data() or []
+    arguments, data = [_replaced(argument, value) for argument in expression.args], expression.get_data() or []
     if any(isinstance(item, cp.Expression) and item.parameters() for item in data):
         # What an atom holds beside its arguments, such as the threshold of a Huber function.
-        return type(expression)(*arguments, *(_frozen(d) if isinstance(d, cp.Expression) else d for d in data))
+        held = (_replaced(d, value) if isinstance(d, cp.Expression) else d for d in data)
+        return type(expression)(*arguments, *held)
     return expression.copy(arguments)
 
 
