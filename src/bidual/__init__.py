@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bidual._version import __version__
 
 if TYPE_CHECKING:
-    from bidual import dual, features, models, planners, policies, problems, report, tasks
+    from bidual import convex, dual, features, models, planners, policies, problems, report, tasks
     from bidual._curve import Curve
     from bidual._errors import (
         ArchiveError,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bidual._price import price
     from bidual._solve import solve
     from bidual._status import Status
+    from bidual.convex import check_convex
     from bidual.mdp import TabularMDP
     from bidual.problem import Problem
     from bidual.saved import check, load
@@ -42,11 +43,12 @@ _HOME = {
     "TabularMDP": "bidual.mdp",
     "TaskError": "bidual._errors",
     "check": "bidual.saved",
+    "check_convex": "bidual.convex",
     "load": "bidual.saved",
     "price": "bidual._price",
     "solve": "bidual._solve",
 }
-_MODULES = ("dual", "features", "models", "planners", "policies", "problems", "report", "tasks")
+_MODULES = ("convex", "dual", "features", "models", "planners", "policies", "problems", "report", "tasks")
 
 __all__ = [
     "ArchiveError",
@@ -63,6 +65,8 @@ __all__ = [
     "TaskError",
     "__version__",
     "check",
+    "check_convex",
+    "convex",
     "dual",
     "features",
     "load",
