@@ -144,6 +144,18 @@ def test_conjugates_by_hand():
     assert NegativeEntropy(TRIANGLE, 1.0).conjugate(slope) == pytest.approx(expected, abs=1e-13)
 
 
+def test_a_maximiser_at_the_farthest_corner_is_found():
+    """There the root is at the end of its interval, and rounding once put it beyond."""
+    f = DistanceToBox(
+        np.array([0.12996164, 0.06497045]),
+        np.array([0.27996164, 0.21497045]),
+        Box(np.array([-0.41332016, -0.9767921]), np.array([0.50565383, 0.65429726])),
+    )
+    for scale in np.logspace(-8.0, -1.0, 50):
+        x = f.conjugate_argmax(np.array([-0.76808593, -2.09872712]), float(scale))
+        np.testing.assert_array_equal(x, f.K.lower)
+
+
 def test_the_entropy_has_finite_slopes_at_zero_and_no_lipschitz_constant():
     f = NegativeEntropy(TRIANGLE, 2.0)
     assert np.all(np.isfinite(f.gradient(np.array([1.0, 0.0, 0.0]))))
