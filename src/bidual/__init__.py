@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bidual._version import __version__
 
 if TYPE_CHECKING:
-    from bidual import dual, features, models, planners, policies, problems, report, tasks
+    from bidual import convex, dual, features, models, planners, policies, problems, report, tasks, theory
     from bidual._curve import Curve
     from bidual._errors import (
         ArchiveError,
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         TaskError,
     )
     from bidual._price import price
+    from bidual._slater import Slater, slater
     from bidual._solve import solve
     from bidual._status import Status
+    from bidual.convex import check_convex
     from bidual.mdp import TabularMDP
     from bidual.problem import Problem
     from bidual.saved import check, load
@@ -37,16 +39,19 @@ _HOME = {
     "PolicyError": "bidual._errors",
     "Problem": "bidual.problem",
     "ProblemError": "bidual._errors",
+    "Slater": "bidual._slater",
     "Solution": "bidual.solution",
     "Status": "bidual._status",
     "TabularMDP": "bidual.mdp",
     "TaskError": "bidual._errors",
     "check": "bidual.saved",
+    "check_convex": "bidual.convex",
     "load": "bidual.saved",
     "price": "bidual._price",
+    "slater": "bidual._slater",
     "solve": "bidual._solve",
 }
-_MODULES = ("dual", "features", "models", "planners", "policies", "problems", "report", "tasks")
+_MODULES = ("convex", "dual", "features", "models", "planners", "policies", "problems", "report", "tasks", "theory")
 
 __all__ = [
     "ArchiveError",
@@ -57,12 +62,15 @@ __all__ = [
     "PolicyError",
     "Problem",
     "ProblemError",
+    "Slater",
     "Solution",
     "Status",
     "TabularMDP",
     "TaskError",
     "__version__",
     "check",
+    "check_convex",
+    "convex",
     "dual",
     "features",
     "load",
@@ -72,8 +80,10 @@ __all__ = [
     "price",
     "problems",
     "report",
+    "slater",
     "solve",
     "tasks",
+    "theory",
 ]
 
 

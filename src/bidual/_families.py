@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from bidual._solve import Stated, World, measured
+from bidual._search import Stated, World, measured
 from bidual.convex import AffineProgram
 from bidual.problem import Limit, Line, Problem, dropped, opened, pushed
 from bidual.rounding import with_rounding

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bidual._conclude import conclude
 from bidual._families import AbstractFamily, Cones, Rows
-from bidual._solve import Search, Stated, World, conclude
+from bidual._search import Search, Stated, World
 from bidual._status import Status
 from bidual.certificate import MixtureBounds, Mixtures, certify_mixtures, users_bounds
 from bidual.constraints import Goal

@@ -12,7 +12,7 @@ from bidual._effort import Effort
 from bidual._errors import ProblemError
 from bidual._families import Cones, Rows
 from bidual._points import Tried, certified, enclosed
-from bidual._solve import Search, Stated, World, prepare, worth_keeping
+from bidual._search import Search, Stated, World, prepare, worth_keeping
 from bidual._sweep import Searcher
 from bidual.convex import AffineProgram
 from bidual.mdp import TabularMDP

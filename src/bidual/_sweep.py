@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from bidual._effort import Effort
 from bidual._families import AbstractFamily, Rows
-from bidual._solve import Search, Stated, World, search, worth_keeping
+from bidual._search import Search, Stated, World, search, worth_keeping
 from bidual.dual import Bracketing, Pool, Reply
 from bidual.solution import Progress
 

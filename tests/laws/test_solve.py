@@ -86,7 +86,7 @@ def _judge(problem, mdp):
 @settings(max_examples=60)
 def test_any_multipliers_give_a_lower_bound(seed, shape, gamma_0, gamma_1):
     """Weak duality as the checker implements it, at multipliers no solver chose."""
-    from bidual._solve import bind
+    from bidual._search import bind
     from bidual.certificate import Evidence, Record, certify
     from bidual.policies import MarkovPolicy
 

@@ -11,7 +11,7 @@ ROOT = Path(bidual.__file__).parent
 # Rows of docs/architecture.md, top to bottom. A name is a module or a folder.
 ROWS = (
     ("_version", "_errors", "_status", "_types"),
-    ("_archive",),
+    ("_archive", "theory"),
     ("convex",),
     ("features",),
     ("problem",),
@@ -33,6 +33,10 @@ ROWS = (
     ("_conflict",),
     ("_unbounded",),
     ("_effort",),
+    ("_search",),
+    ("_conclude",),
+    ("_slater",),
+    ("_averaged",),
     ("_solve",),
     ("tasks",),
     ("report",),

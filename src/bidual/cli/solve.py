@@ -27,7 +27,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--rel-gap", action="store_true", help="measure the gap relative to the bounds")
     parser.add_argument("--time-limit", type=float, metavar="S", help="stop after this many seconds")
     parser.add_argument("--plans", type=int, metavar="N", help="stop after this many plans")
-    parser.add_argument("--dual", choices=["corrective"], default="corrective", help="the dual player")
+    parser.add_argument(
+        "--dual",
+        choices=["corrective", "paper", "ftl"],
+        default="corrective",
+        help="the dual player: corrective (default), the paper's gradient ascent, or follow the leader; "
+        "the last two approach the optimum like 1/sqrt(plans), so limit --plans",
+    )
     parser.add_argument("--check-only", action="store_true", help="check problem and model, solve nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
@@ -40,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from bidual.cli._files import to_json, write_outputs
     from bidual.cli._progress import progress_line
     from bidual.cli._target import load_target
+    from bidual.dual import FollowTheLeader, GradientAscent
 
     target = load_target(args.target, args.settings)
     if args.check_only:
@@ -54,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
             relative=args.rel_gap,
             time_limit=args.time_limit,
             max_plans=args.plans,
+            dual={"corrective": None, "paper": GradientAscent(), "ftl": FollowTheLeader()}[args.dual],
             progress=progress,
         )
     solution = replace(solution, task=target.name)
@@ -69,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_only(target: "Target", *, as_json: bool) -> int:
     import json
 
-    from bidual._solve import bind
+    from bidual._search import bind
 
     program, psi = bind(target.problem, target.mdp)
     facts = {

@@ -1,12 +1,26 @@
-"""Functions of the embedding, as the algorithms need them."""
+"""Functions of the embedding, as the algorithms need them: programs in cone form, and functions with conjugates."""
 
 from bidual.convex._affine import TOLERANCE as TOLERANCE
 from bidual.convex._affine import AffineProgram as AffineProgram
 from bidual.convex._affine import affine_program as affine_program
+from bidual.convex._check import check_convex as check_convex
 from bidual.convex._clarabel import run_clarabel as run_clarabel
+from bidual.convex._cone_function import ConeFunction as ConeFunction
 from bidual.convex._cones import Cones as Cones
 from bidual.convex._conic import ConicForm as ConicForm
+from bidual.convex._distances import Distance as Distance
+from bidual.convex._distances import DistanceToBall as DistanceToBall
+from bidual.convex._distances import DistanceToBox as DistanceToBox
+from bidual.convex._distances import SquaredDistance as SquaredDistance
+from bidual.convex._entropy import NegativeEntropy as NegativeEntropy
+from bidual.convex._from_slope import multipliers_of_slope as multipliers_of_slope
+from bidual.convex._function import APEX as APEX
+from bidual.convex._function import AbstractFunction as AbstractFunction
+from bidual.convex._function import Cut as Cut
+from bidual.convex._given import Function as Function
 from bidual.convex._image import Image as Image
+from bidual.convex._piecewise import Affine as Affine
+from bidual.convex._piecewise import MaxAffine as MaxAffine
 from bidual.convex._program import AbstractFunctions as AbstractFunctions
 from bidual.convex._program import AbstractSmooth as AbstractSmooth
 from bidual.convex._program import ConvexProgram as ConvexProgram
@@ -14,3 +28,11 @@ from bidual.convex._recession import falling_direction as falling_direction
 from bidual.convex._repair import interior as interior
 from bidual.convex._repair import movement as movement
 from bidual.convex._repair import repaired as repaired
+from bidual.convex._scaled import Scaled as Scaled
+from bidual.convex._sets import AbstractCompact as AbstractCompact
+from bidual.convex._sets import Box as Box
+from bidual.convex._sets import Product as Product
+from bidual.convex._sets import Simplex as Simplex
+from bidual.convex._variational import SlaterPoint as SlaterPoint
+from bidual.convex._variational import Term as Term
+from bidual.convex._variational import VariationalProgram as VariationalProgram

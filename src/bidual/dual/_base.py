@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
-from bidual.convex import AffineProgram, ConvexProgram
+from bidual.convex import AffineProgram, ConvexProgram, VariationalProgram
 from bidual.planners import Plan
 
-Program = TypeVar("Program", AffineProgram, ConvexProgram)
+Program = TypeVar("Program", AffineProgram, ConvexProgram, VariationalProgram)
 Memory = TypeVar("Memory")
 
 
@@ -22,6 +22,7 @@ class Bound(NamedTuple):
     value: float
     gamma: Float[np.ndarray, "m"]
     point: Float[np.ndarray, "n"] | None = None  # where gradients are taken, if the bound is made of them
+    slope: Float[np.ndarray, "n"] | None = None  # the cost of the image, if it is made of conjugates
 
 
 @final

@@ -7,6 +7,8 @@ from bidual.problem._limits import Line as Line
 from bidual.problem._limits import lines_of as lines_of
 from bidual.problem._parameters import Value as Value
 from bidual.problem._problem import Problem as Problem
+from bidual.problem._terms import ranges as ranges
+from bidual.problem._terms import variational as variational
 from bidual.problem._trees import read_functions as read_functions
 from bidual.problem._trees import write_functions as write_functions
 from bidual.problem._variants import dropped as dropped

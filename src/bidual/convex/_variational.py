@@ -1,0 +1,97 @@
+"""Problems as the paper's dual players see them: every function with its conjugate on a compact set.
+
+    max over (alpha, beta_i, gamma_i)  min over policies of
+        (alpha + sum_i beta_i) . y  -  f_K*(alpha)  -  sum_i gamma_i g_iK*(beta_i / gamma_i),     y = B Psi + b
+
+The dual variables of a function live where it looks: in the coordinates of its own part of the image y. With the
+embedding itself as image these are the paper's, to the letter.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bidual.convex._affine import TOLERANCE
+from bidual.convex._function import AbstractFunction
+from bidual.convex._image import Image
+from bidual.convex._piecewise import Affine
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A function and the part of the image that it is a function of: z = y[rows] - shift."""
+
+    function: AbstractFunction
+    rows: Int[np.ndarray, "n"]
+    shift: Float[np.ndarray, "n"]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its conjugate is the indicator of one point, so that there is nothing to search."""
+        return isinstance(self.function, Affine)
+
+    def part(self, y: Float[np.ndarray, "all"]) -> Float[np.ndarray, "n"]:
+        """What the function sees of an image."""
+        return y[self.rows] - self.shift
+
+    def value(self, y: Float[np.ndarray, "all"]) -> float:
+        """The function at an image."""
+        return self.function.value(self.part(y))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SlaterPoint:
+    """A mixture of plans known beforehand that keeps every inequality with room."""
+
+    weights: Float[np.ndarray, "k"]  # of the plans that the dual player is started with
+    room: float  # every inequality is kept by at least this
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class VariationalProgram:
+    """min f(y)  s.t.  g_i(y) <= 0 (or == 0),  y the image of an embedding."""
+
+    image: Image
+    f: Term
+    g: tuple[Term, ...]
+    equality: Bool[np.ndarray, "m"]
+    units: Float[np.ndarray, "m"]
+    slater: SlaterPoint | None = None
+
+    @property
+    def tolerances(self) -> Float[np.ndarray, "m"]:
+        """The violation of a row that still counts as holding."""
+        return TOLERANCE * self.units
+
+    def values(self, y: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "m"]]:
+        """F and g at an image."""
+        return self.f.value(y), np.array([term.value(y) for term in self.g])
+
+    def violations(self, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        """How far each row is from holding, given g: never negative."""
+        return np.where(self.equality, np.abs(g), np.maximum(g, 0.0))
+
+    def bounds(self) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+        """A box that holds the images of all policies: what the sets of the functions say about every entry."""
+        lower, upper = np.full(self.image.size, -np.inf), np.full(self.image.size, np.inf)
+        for term in (self.f, *self.g):
+            least, most = term.function.K.bounds
+            lower[term.rows] = np.maximum(lower[term.rows], least + term.shift)
+            upper[term.rows] = np.minimum(upper[term.rows], most + term.shift)
+        return lower, upper
+
+    def slope(
+        self, alpha: Float[np.ndarray, "nf"], betas: Sequence[Float[np.ndarray, "..."]]
+    ) -> Float[np.ndarray, "n"]:
+        """The whole cost of the image, alpha + sum_i beta_i."""
+        total = np.zeros(self.image.size)
+        total[self.f.rows] += alpha
+        for term, beta in zip(self.g, betas, strict=True):
+            total[term.rows] += beta
+        return total

@@ -1,0 +1,145 @@
+"""What dual players that average share: the uniform mixture of their plans, its repair, and when to look at a bound."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.convex import VariationalProgram
+from bidual.dual._base import Bound, Duals
+
+State = TypeVar("State")
+
+_ENOUGH = 16  # multipliers that an average is taken seriously from
+_HALVINGS = 60  # of the interval for the share of the Slater point: to the last digit
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Averages(Generic[State]):
+    """The plans of the iterations so far, and the player's own state."""
+
+    state: State
+    known: int  # plans from before, which the Slater point is made of
+    slater: Float[np.ndarray, "n"] | None  # its image
+    y: Float[np.ndarray, "n"]  # the mean image of the iterations' plans
+    Gamma: float  # the multipliers' bound of this round
+    since: int = 0  # the first plan of this round
+    t: int = 0  # its iterations so far
+    looking: bool = False  # the plan being made is for a bound, not for an iteration
+    looks: tuple[int, ...] = ()  # the plans that were
+    next_look: int = 1
+
+
+def begun(
+    program: VariationalProgram, state: State, known: Float[np.ndarray, "k n"], Gamma: float
+) -> Duals[Averages[State]]:
+    """Before the first iteration; `known` are the images of plans from before."""
+    m, n = program.units.size, program.image.size
+    weights, slater = np.zeros(len(known)), None
+    if program.slater is not None:
+        weights, slater = program.slater.weights, program.slater.weights @ known
+    duals = Duals(
+        theta=program.image.adjoint(np.zeros(n)),
+        soft=False,
+        weights=weights,
+        feasible=False,
+        f=np.inf,
+        g=np.full(m, np.inf),
+        auxiliary=np.zeros(0),
+        optimum=Bound(-np.inf, np.zeros(m), slope=np.zeros(n)),
+        conflict=Bound(0.0, np.zeros(m)),
+        stalled=False,
+        memory=Averages(state, len(known), slater, np.zeros(n), Gamma),
+    )
+    if slater is None:
+        return duals
+    f, g = program.values(slater)
+    return replace(duals, f=f, g=g, feasible=bool(np.all(program.violations(g) <= program.tolerances)))
+
+
+def counted(duals: Duals[Averages[State]], y: Float[np.ndarray, "n"]) -> Duals[Averages[State]]:
+    """One more iteration, whose plan has the image y."""
+    memory = duals.memory
+    t = memory.t + 1
+    memory = replace(memory, t=t, y=memory.y + (y - memory.y) / t)
+    return replace(duals, memory=memory, weights=np.append(duals.weights, 0.0))
+
+
+def looked(duals: Duals[Averages[State]], bound: Bound, growth: float) -> Duals[Averages[State]]:
+    """A plan that was made for a bound: it is part of no mixture."""
+    memory = duals.memory
+    looks = (*memory.looks, duals.weights.size)
+    memory = replace(memory, looking=False, looks=looks, next_look=max(memory.t + 1, math.ceil(growth * memory.t)))
+    return replace(better(duals, bound), memory=memory, weights=np.append(duals.weights, 0.0))
+
+
+def outgrown(memory: Averages[State], gamma: Sequence[float] | Float[np.ndarray, "m"]) -> bool:
+    """Whether the averages of enough multipliers are more than half of what is allowed."""
+    return memory.t >= _ENOUGH and float(np.max(np.abs(gamma), initial=0.0)) > memory.Gamma / 2
+
+
+def doubled(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
+    """A new round with twice the bound on multipliers; what has been shown stays."""
+    memory = duals.memory
+    anew = Averages(state, memory.known, memory.slater, np.zeros_like(memory.y), 2 * memory.Gamma)
+    return replace(duals, memory=replace(anew, since=duals.weights.size, looks=memory.looks))
+
+
+def better(duals: Duals[Averages[State]], bound: Bound) -> Duals[Averages[State]]:
+    """The higher one of two bounds."""
+    return replace(duals, optimum=bound) if bound.value > duals.optimum.value else duals
+
+
+def mixed(program: VariationalProgram, duals: Duals[Averages[State]]) -> Duals[Averages[State]]:
+    """The uniform mixture of the iterations' plans, with as little of the Slater point as keeps the constraints.
+
+    The paper's mixture violates a constraint by O(1 / sqrt t). A share of that size of a policy that keeps it with
+    room repairs it, and costs no more than that in the objective.
+    """
+    memory = duals.memory
+    share = _share(program, memory)
+    y = memory.y if memory.slater is None else (1 - share) * memory.y + share * memory.slater
+    f, g = program.values(y)
+    feasible = bool(np.all(program.violations(g) <= program.tolerances))
+    if not _improves(program, duals, f, g, feasible=feasible):
+        return duals
+    weights = np.zeros_like(duals.weights)
+    mine = np.ones(weights.size, dtype=bool)
+    mine[: max(memory.known, memory.since)] = False
+    mine[list(memory.looks)] = False
+    weights[mine] = (1 - share) / mine.sum()
+    if program.slater is not None:
+        weights[: memory.known] += share * program.slater.weights
+    return replace(duals, weights=weights / weights.sum(), f=f, g=g, feasible=feasible)
+
+
+def _improves(
+    program: VariationalProgram, duals: Duals[Averages[State]], f: float, g: Float[np.ndarray, "m"], *, feasible: bool
+) -> bool:
+    """Feasible is better than not; then the objective counts, or the violation."""
+    if feasible or duals.feasible:
+        return feasible and not (duals.feasible and f >= duals.f)
+    now, before = (float(np.max(program.violations(v) / program.units)) for v in (g, duals.g))
+    return duals.memory.since == 0 or now < before
+
+
+def _share(program: VariationalProgram, memory: Averages[State]) -> float:
+    """The least share of the Slater point with which every inequality holds, by bisection."""
+    worst = _worst(program, memory.y)
+    if memory.slater is None or worst <= 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        over = _worst(program, (1 - middle) * memory.y + middle * memory.slater) > 0
+        low, high = (middle, high) if over else (low, middle)
+    return high
+
+
+def _worst(program: VariationalProgram, y: Float[np.ndarray, "n"]) -> float:
+    g = np.array([term.value(y) for term in program.g])
+    return float(np.max(g[~program.equality], initial=-np.inf))

@@ -1,0 +1,201 @@
+"""The dual player of the paper: one projected gradient step of (alpha, beta, gamma) per plan (Algorithm 1, lines 2-6).
+
+    alpha         <-  ball( alpha + eta_f (y - x) ),                       x = argmax over K of alpha.x - f(x)
+    (beta, gamma) <-  cone( beta + eta_g (y - x), gamma + eta_g g(x) ),    x = argmax over K of beta.x - gamma g(x)
+    theta = alpha + sum_i beta_i
+
+with the supergradients of spec section 2: the printed line 4 has g where its conjugate must stand. At gamma = 0 every
+x of K is a maximiser, and x = y gives the plain Lagrangian step (0, g(y)). The averages of the dual variables prove
+the better bound, so that the planner is asked about them too, ever more rarely.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ProblemError
+from bidual.convex import Affine, Term, VariationalProgram
+from bidual.dual._averages import Averages, begun, counted, doubled, looked, mixed, outgrown
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply
+from bidual.dual.projections import Pair, onto_ball, onto_cone
+from bidual.planners import Plan
+
+
+class Variables(NamedTuple):
+    """A point of the dual: alpha of the objective, (beta, gamma) of every constraint."""
+
+    alpha: Float[np.ndarray, "n"]
+    pairs: tuple[Pair, ...]
+
+
+class Ascent(NamedTuple):
+    """The dual variables of this iteration and their averages over all."""
+
+    now: Variables
+    mean: Variables
+
+
+@final
+@dataclass(frozen=True)
+class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
+    """Projected gradient ascent with steps of order 1 / sqrt t.
+
+    Args:
+        Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` takes what
+            `bd.slater` finds.
+        literal: take gradient steps for linear functions too. Their conjugate is the indicator of one point, so
+            that by default alpha = w and beta = gamma w are known and only gamma is searched.
+        doubling: start again with twice the Gamma when an average multiplier exceeds half of it.
+        growth: how much longer to wait from one look at the averages to the next.
+    """
+
+    Gamma: float | None = None
+    literal: bool = False
+    doubling: bool = False
+    growth: float = 1.25
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_settings(self.Gamma, self.growth)
+
+    def init(self, program: VariationalProgram) -> Duals[Averages[Ascent]]:
+        """Alpha = 0 (or what it has to be), and no multipliers."""
+        return self.restart(program, ())
+
+    def restart(self, program: VariationalProgram, known: Sequence[Reply]) -> Duals[Averages[Ascent]]:
+        """The same; known plans serve only for the Slater point."""
+        _check_lipschitz(program)
+        images = np.array([program.image(reply.plan.embedding) for reply in known])
+        start = self._start(program)
+        duals = begun(program, start, images.reshape(len(known), program.image.size), given(self.Gamma))
+        return self._ask(program, duals, start.now)
+
+    def step(self, program: VariationalProgram, duals: Duals[Averages[Ascent]], plan: Plan) -> Duals[Averages[Ascent]]:
+        """Take the step that the plan says, or the bound that it proves."""
+        y = program.image(plan.embedding)
+        memory = duals.memory
+        if memory.looking:
+            duals = looked(duals, _bound(program, memory.state.mean, y), self.growth)
+            if self.doubling and outgrown(memory, [pair.gamma for pair in memory.state.mean.pairs]):
+                duals = doubled(duals, self._start(program))
+            return self._ask(program, duals, duals.memory.state.now)
+        now = memory.state.now
+        duals = counted(duals, y)
+        t = duals.memory.t
+        ascent = Ascent(self._stepped(program, now, y, t, memory.Gamma), _averaged(memory.state.mean, now, t))
+        duals = replace(duals, memory=replace(duals.memory, state=ascent))
+        if t < duals.memory.next_look:
+            return self._ask(program, duals, ascent.now)
+        duals = mixed(program, duals)
+        duals = replace(duals, memory=replace(duals.memory, looking=True))
+        return self._ask(program, duals, ascent.mean)
+
+    def _start(self, program: VariationalProgram) -> Ascent:
+        alpha = self._fixed(program.f, 1.0)
+        start = Variables(
+            np.zeros(program.f.rows.size) if alpha is None else alpha,
+            tuple(Pair(np.zeros(term.rows.size), 0.0) for term in program.g),
+        )
+        return Ascent(start, start)
+
+    def _stepped(
+        self, program: VariationalProgram, now: Variables, y: Float[np.ndarray, "n"], t: int, Gamma: float
+    ) -> Variables:
+        """Lines 2 to 5 of Algorithm 1."""
+        pairs = [
+            self._constraint_step(term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else 0.0, Gamma)
+            for term, pair, equal in zip(program.g, now.pairs, program.equality, strict=True)
+        ]
+        return Variables(self._objective_step(program.f, now.alpha, program.f.part(y), t), tuple(pairs))
+
+    def _objective_step(
+        self, term: Term, alpha: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], t: int
+    ) -> Float[np.ndarray, "n"]:
+        fixed, f = self._fixed(term, 1.0), term.function
+        if fixed is not None:
+            return fixed
+        eta = 2 * f.lipschitz / (max(f.K.diameter, 1e-300) * math.sqrt(t))
+        return onto_ball(alpha + eta * (y - f.conjugate_argmax(alpha, 1.0, y)), f.lipschitz)
+
+    def _constraint_step(
+        self, term: Term, pair: Pair, y: Float[np.ndarray, "n"], length: float, low: float, high: float
+    ) -> Pair:
+        """A step of (beta, gamma), or of gamma alone in [low, high] where beta follows from it."""
+        g, (beta, gamma) = term.function, pair
+        largest = max(g.largest, 1e-300)
+        if low < 0 or self._fixed(term, gamma) is not None:
+            gamma = float(np.clip(gamma + length / largest * g.value(y), low, high))
+            return Pair(gamma * g.gradient(y), gamma)
+        L, D = g.lipschitz, g.K.diameter
+        eta = length * max(2 * L, math.hypot(1, L)) / math.hypot(D, largest)
+        x = g.conjugate_argmax(beta, gamma, y)
+        return onto_cone(beta + eta * (y - x), gamma + eta * g.value(x), L, high)
+
+    def _fixed(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
+        """What the linear part of a linear function must be; None where it is searched."""
+        function = term.function
+        return gamma * function.weights if isinstance(function, Affine) and not self.literal else None
+
+    def _ask(
+        self, program: VariationalProgram, duals: Duals[Averages[Ascent]], at: Variables
+    ) -> Duals[Averages[Ascent]]:
+        theta = program.image.adjoint(program.slope(at.alpha, [pair.beta for pair in at.pairs]))
+        return replace(duals, theta=theta)
+
+
+def check_settings(Gamma: float | None, growth: float) -> None:
+    """Refuse a bound on multipliers that is none, and looks that come ever sooner."""
+    if Gamma is not None and not (math.isfinite(Gamma) and Gamma > 0):
+        raise ProblemError(
+            f"Gamma, the bound on the multipliers, must be a positive number; got {Gamma!r}. bd.slater finds one"
+        )
+    if not growth > 1:
+        raise ProblemError(f"growth must be more than 1; got {growth!r}")
+
+
+def given(Gamma: float | None) -> float:
+    """The bound on the multipliers, which the loop does not find by itself."""
+    if Gamma is None:
+        raise ProblemError("the loop needs Gamma, a bound on the multipliers: bd.slater finds one, bd.solve asks it")
+    return Gamma
+
+
+def _check_lipschitz(program: VariationalProgram) -> None:
+    for what, term in (("the objective", program.f), *((f"constraint {i}", g) for i, g in enumerate(program.g))):
+        try:
+            if math.isfinite(term.function.lipschitz):
+                continue
+            reason = "an entropy has no bound on its slope near 0"
+        except ProblemError as error:
+            reason = str(error)
+        raise ProblemError(
+            f"{what} has no Lipschitz constant ({reason}), so its dual variables have no bound: use FollowTheLeader"
+        )
+
+
+def _averaged(mean: Variables, now: Variables, t: int) -> Variables:
+    pairs = [
+        Pair(old.beta + (new.beta - old.beta) / t, old.gamma + (new.gamma - old.gamma) / t)
+        for old, new in zip(mean.pairs, now.pairs, strict=True)
+    ]
+    return Variables(mean.alpha + (now.alpha - mean.alpha) / t, tuple(pairs))
+
+
+def _bound(program: VariationalProgram, at: Variables, y: Float[np.ndarray, "n"]) -> Bound:
+    """The dual function where the cheapest policy for its cost has the image y."""
+    slope = program.slope(at.alpha, [pair.beta for pair in at.pairs])
+    value = float(at.alpha @ program.f.part(y)) - program.f.function.conjugate(at.alpha, 1.0)
+    for term, pair, equal in zip(program.g, at.pairs, program.equality, strict=True):
+        # An equality is affine: what its multiplier adds is gamma g(y), whatever its sign.
+        conjugate = -pair.gamma * _constant(term) if equal else term.function.conjugate(pair.beta, pair.gamma)
+        value += float(pair.beta @ term.part(y)) - conjugate
+    return Bound(value, np.array([pair.gamma for pair in at.pairs]), slope=slope)
+
+
+def _constant(term: Term) -> float:
+    assert isinstance(term.function, Affine)  # equalities are
+    return term.function.constant
