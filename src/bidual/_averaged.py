@@ -6,7 +6,6 @@ import numpy as np
 
 from bidual._conclude import conclude
 from bidual._effort import Effort
-from bidual._errors import ProblemError
 from bidual._search import Stated, World, search
 from bidual._slater import Slater, slater
 from bidual._status import Status
@@ -16,7 +15,8 @@ from bidual.problem import Problem, variational
 from bidual.solution import Solution
 
 # Steps are as long as Gamma is large, and the rule of the Slater point is often ten times too cautious: start below
-# it, and double where the multipliers ask for more (those of equalities, which no such point bounds, included).
+# it, and double where the multipliers ask for more (those of equalities, which no such point bounds, included). Where
+# there is no such point, start from 1.
 _SMALLER = 1 / 8
 
 
@@ -25,7 +25,8 @@ def averaged(
 ) -> Solution:
     """Look for a Slater point, take Gamma from it, and run the loop from there.
 
-    Where the constraints clash there is nothing to average: the corrective player shows that they do.
+    Where the constraints clash there is nothing to average: the corrective player shows that they do. Plans made for
+    the Slater point and for the ranges of images are not counted among the plans of the loop.
     """
     dual = effort.dual
     assert isinstance(dual, GradientAscent | FollowTheLeader)  # the caller has looked
@@ -37,20 +38,11 @@ def averaged(
         effort = replace(effort, dual=None)
         return conclude(stated, world, search(stated, world, effort, (), started), effort.goal, effort.planner)
     if dual.Gamma is None:
-        dual = replace(dual, Gamma=_SMALLER * _height(dual, point), doubling=True)
+        dual = replace(dual, Gamma=1.0 if point.Gamma is None else _SMALLER * point.Gamma, doubling=True)
     functions, known = _with_point(functions, point)
     effort = replace(effort, dual=dual)
     stated = stated._replace(variational=functions)
     return conclude(stated, world, search(stated, world, effort, known, started), effort.goal, effort.planner)
-
-
-def _height(dual: GradientAscent | FollowTheLeader, point: Slater) -> float:
-    if point.Gamma is None:
-        raise ProblemError(
-            "no policy was found that keeps every inequality with room, so nothing bounds the multipliers: "
-            f"give Gamma to {type(dual).__name__}, loosen the limits, or use the corrective dual player"
-        )
-    return point.Gamma
 
 
 def _with_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:

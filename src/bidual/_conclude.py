@@ -118,7 +118,7 @@ def _provable(program: AffineProgram | ConvexProgram, variational: VariationalPr
     """A bound made of conjugates, or of gradients that CVXPY does not have, as one of multipliers of the cone form."""
     if isinstance(program, AffineProgram) or bound.slope is None or variational is None:
         return bound
-    if bound.point is not None:
+    if bound.point is not None and program.smooth is not None:  # at kinks no derivative of CVXPY's is relied on
         slope = program.functions.slope(bound.point, bound.gamma, 1.0)
         if slope is not None and np.all(np.isfinite(slope)):
             return bound

@@ -20,12 +20,14 @@ from bidual._errors import ProblemError
 from bidual._search import Search, Stated, World, bind, prepare, search
 from bidual._status import Status
 from bidual.constraints import Conflict
+from bidual.convex import TOLERANCE
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.problem import Problem
 from bidual.solution import Solution
 
 _FLOOR = 1e-3  # Gamma is at least this: an ascent in an interval of length 0 goes nowhere
+_LEAST = 1e-6  # less room than this, in units, is none: Gamma would be of no use
 _ROUGH = 0.3  # a room within this share of the largest possible one is as good
 _PLANS = 60  # for a bound on the optimum: any will do
 
@@ -70,26 +72,38 @@ def slater(problem: Problem, mdp: TabularMDP, *, time_limit: float | None = None
     Args:
         problem: the constraints, and the objective that Gamma is about.
         mdp: the known model.
-        time_limit: seconds after which the best policy so far is taken.
+        time_limit: seconds for each of the two searches, for room and for a bound on the optimum.
     """
     started = time.perf_counter()
     _, world = prepare(problem, mdp)
     roomy, found = _roomiest(problem, world, time_limit, started)
     if roomy is not None and roomy.status is Status.INFEASIBLE:
         return _without(Status.INFEASIBLE, roomy.conflict)
-    over = -math.inf if roomy is None else roomy.upper
-    if over is None or over >= 0:
-        lower = None if roomy is None else roomy.lower
-        # The least possible violation is positive: no policy keeps them all.
-        return _without(Status.INFEASIBLE if lower is not None and lower > 0 else Status.UNDECIDED, None)
+    room = math.inf if roomy is None else _room(roomy)
+    if room is None:
+        # Where the least possible violation is positive, by more than what counts as kept, no policy keeps them all.
+        clash = roomy is not None and roomy.lower is not None and roomy.lower > _unit(roomy) * TOLERANCE
+        return _without(Status.INFEASIBLE if clash else Status.UNDECIDED, None)
     free = _free(problem, world, time_limit)
-    bound = free.upper if problem.maximises else free.lower
-    if bound is None:
+    if free is not None and free.status is Status.INFEASIBLE:
+        return _without(Status.INFEASIBLE, free.conflict)
+    bound = None if free is None else free.upper if problem.maximises else free.lower
+    solution = roomy or free
+    if bound is None or solution is None:
         return _without(Status.UNDECIDED, None)
-    solution = free if roomy is None else roomy
-    value = free.value if roomy is None else _objective(problem, roomy)
-    Gamma = _FLOOR if roomy is None else _height(value, bound, -over)
-    return Slater(Status.OPTIMAL, -over, value, bound, Gamma, solution.policy, None, found)
+    value = _objective(problem, solution)
+    Gamma = _FLOOR if roomy is None else _height(value, bound, room)
+    return Slater(Status.OPTIMAL, room, value, bound, Gamma, solution.policy, None, found)
+
+
+def _room(roomy: Solution) -> float | None:
+    """What is left of the room when all that counts as kept is taken off; None where that is next to nothing."""
+    room = -math.inf if roomy.upper is None else -roomy.upper - _unit(roomy) * TOLERANCE
+    return room if room > _LEAST * _unit(roomy) else None
+
+
+def _unit(roomy: Solution) -> float:
+    return float(np.max(roomy.evidence.program.units, initial=1.0))
 
 
 def _without(status: Status, conflict: Conflict | None) -> Slater:
@@ -109,7 +123,9 @@ def _roomiest(
     for name, constraint in problem.constraints.items():
         left, right = constraint.args
         relaxed[name] = constraint if isinstance(constraint, Equality) else left - right <= over
-    if all(isinstance(constraint, Equality) for constraint in problem.constraints.values()):
+    # What says nothing about policies has no part in this.
+    relaxed = {name: c for name, c in relaxed.items() if problem.constraints[name].variables()}
+    if all(isinstance(problem.constraints[name], Equality) for name in relaxed):
         return None, None
     variables = {v.id for part in (problem.objective, *problem.constraints.values()) for v in part.variables()}
     if variables != {problem.embedding.id}:
@@ -122,14 +138,19 @@ def _roomiest(
     return conclude(stated, world, found, effort.goal), found
 
 
-def _free(problem: Problem, world: World, time_limit: float | None) -> Solution:
-    """The problem without its inequalities."""
+def _free(problem: Problem, world: World, time_limit: float | None) -> Solution | None:
+    """The problem without its inequalities; None where it is none, as with a logarithm that they keep in its domain."""
     kept = {name: c for name, c in problem.constraints.items() if isinstance(c, Equality)}
-    free = Problem(problem.objective, kept)
-    program, _ = bind(free, world.mdp)
-    effort = Effort(0.01, relative=True, time_limit=time_limit, max_plans=_PLANS)
-    stated = Stated(program, free.lines(), problem.maximises, problem.embedding.total)
-    return conclude(stated, world, search(stated, world, effort, (), time.perf_counter()), effort.goal)
+    # The embedding is in it, whatever the objective is.
+    objective = type(problem.objective)(problem.objective.expr + 0 * cp.sum(problem.embedding))
+    try:
+        free = Problem(objective, kept)
+        program, _ = bind(free, world.mdp)
+        effort = Effort(0.01, relative=True, time_limit=time_limit, max_plans=_PLANS)
+        stated = Stated(program, free.lines(), problem.maximises, problem.embedding.total)
+        return conclude(stated, world, search(stated, world, effort, (), time.perf_counter()), effort.goal)
+    except ProblemError:
+        return None
 
 
 def _objective(problem: Problem, solution: Solution) -> float:

@@ -50,8 +50,6 @@ def solve(
     started = time.perf_counter()
     effort = Effort(gap, relative, time_limit, max_plans, dual, planner, progress)
     program, world = prepare(problem, mdp)
-    if isinstance(dual, GradientAscent | FollowTheLeader):
-        return averaged(problem, program, world, effort, started)
     return _solved(problem, program, world, effort, (), started)
 
 
@@ -83,9 +81,12 @@ def _solved(
     started: float,
 ) -> Solution:
     """Search, certify, and leave a session for the next."""
+    values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
+    if isinstance(effort.dual, GradientAscent | FollowTheLeader):
+        solution = averaged(problem, program, world, effort, started)
+        return replace(solution, _session=Session(problem, world, effort, (), values))
     stated = Stated(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(stated, world, effort, known, started)
-    values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     session = Session(problem, world, effort, worth_keeping(found), values)
     solution = conclude(stated, world, found, effort.goal, effort.planner)
     check_bounded(solution)

@@ -119,3 +119,54 @@ def test_auxiliary_variables_are_for_the_corrective_player():
     problem = bd.Problem(cp.Minimize(x.s0 + cp.square(z)), [x.s1 + z <= 1])
     with pytest.raises(bd.ProblemError, match="cannot minimise over auxiliary variables"):
         bd.solve(problem, instance.mdp, dual=bd.dual.GradientAscent(), max_plans=5)
+
+
+@pytest.mark.parametrize("make", [bd.dual.GradientAscent, bd.dual.FollowTheLeader])
+@pytest.mark.parametrize("kind", ["none", "constant objective", "constant limit", "tight", "domain", "exponential"])
+def test_odd_problems_are_solved_all_the_same(make, kind):
+    """Nothing here has both a linear objective and one limit with room."""
+    instance = random_instance(2, (6, 2, 3, 4))
+    x = instance.embedding(total=True)
+    least = bd.solve(bd.Problem(cp.Minimize(x.s1)), instance.mdp).value
+    objective, limits = {
+        "none": (cp.Minimize(x.s0), []),
+        "constant objective": (cp.Minimize(cp.Constant(0.0)), [x.s1 <= least + 0.5]),
+        "constant limit": (cp.Minimize(x.s0), [cp.Constant(1.0) <= 2.0, x.s1 <= least + 0.5]),
+        "tight": (cp.Minimize(x.s0), [x.s1 <= least]),
+        "domain": (cp.Maximize(cp.log(x.s1 - least - 0.1)), [x.s1 >= least + 0.2]),
+        "exponential": (cp.Minimize(x.s0), [cp.exp(x.s1) <= np.exp(least) + 1.0]),
+    }[kind]
+    problem = bd.Problem(objective, limits)
+    truth = bd.solve(problem, instance.mdp)
+    if kind in ("domain", "exponential") and make is bd.dual.GradientAscent:
+        with pytest.raises(bd.ProblemError, match="use FollowTheLeader"):
+            bd.solve(problem, instance.mdp, dual=make(), max_plans=30)
+        return
+    solution = bd.solve(problem, instance.mdp, dual=make(), max_plans=30)
+    assert solution.status in ("optimal", "feasible", "undecided")
+    if solution.lower is not None:
+        assert solution.lower <= truth.upper + 1e-6
+    if solution.upper is not None:
+        assert solution.upper >= truth.lower - 1e-6
+
+
+def test_a_clash_of_equalities_is_shown():
+    instance = random_instance(0, (6, 2, 3, 4))
+    x = instance.embedding(total=True)
+    problem = bd.Problem(cp.Minimize(x.s0), [x.s1 == 1000.0])
+    assert bd.slater(problem, instance.mdp).status == "infeasible"
+    assert bd.solve(problem, instance.mdp, dual=bd.dual.GradientAscent(), max_plans=20).status == "infeasible"
+
+
+def test_resolve_goes_on_with_the_same_player():
+    task = bd.tasks.find("rover").build()
+    solution = bd.solve(task.problem, task.mdp, dual=bd.dual.GradientAscent(Gamma=2.0), max_plans=200)
+    again = solution.resolve(budget=0.2)
+    assert again.constraint("pits").limit == 0.2
+    assert again.lower <= 1.517 <= again.upper
+
+
+def test_no_time_is_no_error():
+    problem, mdp, _ = _problem(2)
+    solution = bd.solve(problem, mdp, dual=bd.dual.GradientAscent(), time_limit=1e-6)
+    assert solution.status in ("undecided", "feasible", "optimal")

@@ -3,8 +3,8 @@
     x <- the mean image of the plans,   alpha = grad f(x),   beta_i = gamma_i grad g_i(x)
     gamma_i <- clip( gamma_i + eta (g_i(x) + grad g_i(x) . (y - x)), 0, Gamma )
 
-It needs gradients only, no conjugates and no Lipschitz constants, so that an entropy will do. The bound at x and any
-gamma >= 0 is f(x) + gamma . g(x) + min theta . (y - x).
+It needs values and gradients only, no conjugates and no Lipschitz constants, so that an entropy will do. The bound at
+x and any gamma >= 0 is f(x) + gamma . g(x) + min theta . (y - x).
 """
 
 import math
@@ -15,7 +15,8 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import VariationalProgram
+from bidual._errors import ProblemError
+from bidual.convex import Term, VariationalProgram
 from bidual.dual._averages import Averages, begun, better, counted, doubled, looked, mixed, outgrown
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._gradient_ascent import check_settings, given
@@ -45,8 +46,8 @@ class FollowTheLeader(AbstractDual[VariationalProgram, Averages[Leader]]):
     """Gradients at the running average, and multipliers with steps of order 1 / sqrt t.
 
     Args:
-        Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` takes what
-            `bd.slater` finds.
+        Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` starts from an
+            eighth of what `bd.slater` finds, with `doubling`.
         doubling: start again with twice the Gamma when an average multiplier exceeds half of it.
         growth: how much longer to wait from one look at the averages to the next.
     """
@@ -104,10 +105,22 @@ def _stepped(program: VariationalProgram, leader: Leader, y: Float[np.ndarray, "
     gamma, x = leader.gamma.copy(), leader.asked.q
     for i, (term, equal) in enumerate(zip(program.g, program.equality, strict=True)):
         g, at, to = term.function, term.part(x), term.part(y)
-        eta = Gamma / (max(g.largest, 1e-300) * math.sqrt(t))
+        eta = Gamma / (_size(term) * math.sqrt(t))
         rise = g.value(at) + float(g.gradient(at) @ (to - at))
         gamma[i] = np.clip(gamma[i] + eta * rise, -Gamma if equal else 0.0, Gamma)
     return leader._replace(gamma=gamma, mean=leader.mean + (gamma - leader.mean) / t)
+
+
+def _size(term: Term) -> float:
+    """About the largest value of a constraint; steps need no more than its order."""
+    function = term.function
+    try:
+        return max(function.largest, 1e-300)
+    except ProblemError:  # no bound was found, as for an exponential: its values at the middle and a corner of K
+        K = function.K
+        corner = K.maximiser(np.ones(K.size))
+        sizes = [abs(function.value(x)) for x in (K.center, corner)]
+        return max([size for size in sizes if math.isfinite(size)] + [1e-3])
 
 
 def _place(program: VariationalProgram, x: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"]) -> Place:

@@ -45,8 +45,8 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     """Projected gradient ascent with steps of order 1 / sqrt t.
 
     Args:
-        Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` takes what
-            `bd.slater` finds.
+        Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` starts from an
+            eighth of what `bd.slater` finds, with `doubling`.
         literal: take gradient steps for linear functions too. Their conjugate is the indicator of one point, so
             that by default alpha = w and beta = gamma w are known and only gamma is searched.
         doubling: start again with twice the Gamma when an average multiplier exceeds half of it.

@@ -106,6 +106,9 @@ class _Recogniser:
     def _term(self, expression: cp.Expression) -> Term:
         variables = [v for v in self._images if any(v is other for other in expression.variables())]
         rows = np.concatenate([self._rows[v.id] for v in variables] or [np.zeros(0, dtype=int)])
+        if rows.size == 0:  # a constant, as a function of some number
+            K = Box(self._lower[:1], self._upper[:1])
+            return Term(Affine(np.zeros(1), _number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
         K, shift = self._compact(rows)
         if expression.is_affine():
             return Term(_affine(expression, variables, K, shift), rows, shift)
