@@ -26,6 +26,25 @@ def test_solve_rover_as_json(bidual):
     assert process.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("task", "dual", "optimum"), [("rover", "paper", 1.536288), ("rover-entropy", "ftl", 4.108622)]
+)
+def test_the_paper_players_from_the_command_line(bidual, task, dual, optimum):
+    process = bidual("solve", task, "--dual", dual, "--plans", "300", "--json")
+    assert process.returncode == 0, process.stderr
+    result = _json(process)
+    assert result["status"] == "feasible"
+    assert result["plans"] == 300
+    assert result["lower"] - 1e-6 <= optimum <= result["upper"] + 1e-6
+    assert result["gap"] <= 0.2
+
+
+def test_what_a_player_cannot_do_is_exit_2(bidual):
+    process = bidual("solve", "rover-entropy", "--dual", "paper")
+    assert process.returncode == 2
+    assert "use FollowTheLeader" in process.stderr
+
+
 def test_settings_change_the_problem(bidual):
     result = _json(bidual("solve", "inventory", "--set", "budget=3.5", "--json"))
     assert abs(result["value"] - 0.879822) <= 2e-6
