@@ -16,8 +16,8 @@ from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.dual import Bound, ConicCorrective
 from bidual.models import Known, Layout
 from bidual.planners import AbstractPlanner
+from bidual.primal_dual import primal_dual
 from bidual.problem import Line
-from bidual.vpdpo import vpdpo
 
 _NEXT_TO_NOTHING = 1e-6  # share of the weights
 _PLANS = 40  # for a search without one of the constraints
@@ -75,7 +75,7 @@ def _clash_without(
         h=np.where(dropped, 1.0, form.h),
     )
     relaxed = replace(program, main=masked, violation=masked, margin=None, equality=np.zeros_like(program.equality))
-    for iteration in islice(vpdpo(relaxed, psi, model, planner, ConicCorrective()), _PLANS):
+    for iteration in islice(primal_dual(relaxed, psi, model, planner, ConicCorrective()), _PLANS):
         if iteration.duals.conflict.value > 10 * TOLERANCE:
             clash = iteration.duals.conflict
             return Bound(clash.value, np.where(dropped, 0.0, clash.gamma))

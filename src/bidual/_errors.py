@@ -5,6 +5,7 @@ Every message says what was wrong, where, what was got, and what to do about it.
 * BidualError
     * ProblemError      the declared problem: not convex, not finite, over another embedding
     * ModelError        the transition model or the signals: shapes, rows, indices
+    * EnvError          an environment that breaks its contract, or shows what was declared impossible
     * PolicyError       a policy asked for what it cannot answer
     * TaskError         an unknown task, a bad `--set`, a problem file that does not work
     * ArchiveError      a saved file that cannot be read back
@@ -24,6 +25,10 @@ class ProblemError(BidualError, ValueError):
 
 class ModelError(BidualError, ValueError):
     """The transition model or a signal over it is malformed."""
+
+
+class EnvError(BidualError, RuntimeError):
+    """An environment broke its contract, or showed what was declared impossible."""
 
 
 class PolicyError(BidualError, ValueError):

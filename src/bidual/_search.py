@@ -15,10 +15,10 @@ from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.models import Known, Layout, known
+from bidual.primal_dual import Iteration, primal_dual
 from bidual.problem import Line, Problem
 from bidual.rounding import with_rounding
 from bidual.solution import Progress
-from bidual.vpdpo import Iteration, vpdpo
 
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
@@ -108,12 +108,12 @@ def _loop(stated: Stated, world: World, effort: Effort, plans: Sequence[Reply]) 
     program = stated.program
     if isinstance(dual, GradientAscent | FollowTheLeader):
         assert stated.variational is not None  # the caller has made it
-        return vpdpo(stated.variational, psi, model, planner, dual, plans)
+        return primal_dual(stated.variational, psi, model, planner, dual, plans)
     if isinstance(program, AffineProgram):
-        return vpdpo(program, psi, model, planner, dual or FullyCorrective(), plans)
+        return primal_dual(program, psi, model, planner, dual or FullyCorrective(), plans)
     if dual is None:
         dual = ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*effort.goal)
-    return vpdpo(program, psi, model, planner, dual, plans)
+    return primal_dual(program, psi, model, planner, dual, plans)
 
 
 def bind(problem: Problem, mdp: TabularMDP) -> tuple[AffineProgram | ConvexProgram, Psi]:

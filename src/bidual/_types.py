@@ -55,3 +55,13 @@ class Successors:
     def shape(self) -> tuple[int, int, int]:
         """(H, S, A)."""
         return self.horizon, self.states.shape[1], self.states.shape[2]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """H steps of one policy in an environment: the states, the last arrival included, and what was done and seen."""
+
+    states: Int[np.ndarray, "H+1"]
+    actions: Int[np.ndarray, "H"]
+    observed: Float[np.ndarray, "H o"]  # the signals that only the environment can tell; often there are none

@@ -20,10 +20,10 @@ from bidual.dual import (
 )
 from bidual.models import known
 from bidual.planners import BackwardInduction
+from bidual.primal_dual import primal_dual
 from bidual.problem import variational
 from bidual.problem._curved import Curved
 from bidual.problem._lower import smooth
-from bidual.vpdpo import vpdpo
 from tests.helpers import occupancy_optimum, occupancy_program, random_instance
 
 DUALS = {
@@ -70,7 +70,7 @@ def _run(dual, seed, plans):
         program = Curved(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []
-    for iteration in vpdpo(program, psi, known(instance.mdp), BackwardInduction(), dual):
+    for iteration in primal_dual(program, psi, known(instance.mdp), BackwardInduction(), dual):
         iterations.append(iteration)
         duals = iteration.duals
         closed = duals.feasible and duals.f - duals.optimum.value <= 1e-7

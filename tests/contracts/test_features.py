@@ -132,3 +132,28 @@ def test_concat_refuses_a_name_twice_and_nothing_at_all():
 def test_a_number_of_states_is_positive(number):
     with pytest.raises(bd.ModelError, match="at least 1"):
         visits(number)
+
+
+def test_the_pieces_make_up_the_stage(features):
+    """What is paid at once, plus what is paid on arrival expected over the successors, is the stage."""
+    psi, pieces = features.stage(MDP.successors), features.pieces(MDP.successors.shape)
+    assert (pieces.visits, pieces.occupancy) == (psi.visits, psi.occupancy)
+    total = np.array(np.broadcast_to(pieces.stage, psi.signals.shape))
+    lists = MDP.successors
+    for position, values in pieces.arrivals:
+        arrived = np.take_along_axis(values[0], lists.states[0], axis=-1)
+        total[:, position] += np.sum(arrived * lists.probabilities[0], axis=-1) * lists.allowed
+    np.testing.assert_allclose(total, psi.signals, atol=1e-14)
+
+
+def test_functions_are_observed_within_their_bounds():
+    pieces = signals(pay=np.ones((4, 3)), seen=lambda t: t.reward, far=bd.features.observed(abs, -2.0, 3.0)).pieces(
+        (5, 4, 3)
+    )
+    assert [(i, one.low, one.high) for i, one in pieces.observed] == [(1, 0.0, 1.0), (2, -2.0, 3.0)]
+    assert pieces.stage[0, 1:].max() == 0.0
+    for low, high in ((1.0, 0.0), (float("nan"), 1.0), (0.0, float("inf"))):
+        with pytest.raises(bd.ModelError, match="finite bounds"):
+            bd.features.observed(abs, low, high)
+    with pytest.raises(bd.ModelError, match="'seen' is a function"):
+        signals(seen=abs).stage(MDP.successors)

@@ -9,8 +9,8 @@ from bidual._search import bind
 from bidual.dual import AbstractDual, ConicCorrective, FollowTheLeader, GradientAscent, Proximal, Reply
 from bidual.models import known
 from bidual.planners import BackwardInduction
+from bidual.primal_dual import primal_dual
 from bidual.problem._curved import Curved
-from bidual.vpdpo import vpdpo
 from tests.contracts.test_duals import DUALS, _values
 from tests.helpers import occupancy_optimum, random_instance
 
@@ -41,7 +41,7 @@ def _program(dual, instance, limits, weight=1.0):
 
 def _run(dual, program, psi, mdp, plans=200, replies=()):
     iterations = []
-    for iteration in vpdpo(program, psi, known(mdp), BackwardInduction(), dual, replies):
+    for iteration in primal_dual(program, psi, known(mdp), BackwardInduction(), dual, replies):
         iterations.append(iteration)
         if iteration.number == plans or iteration.duals.stalled:
             break

@@ -11,7 +11,7 @@ ROOT = Path(bidual.__file__).parent
 # Rows of docs/architecture.md, top to bottom. A name is a module or a folder.
 ROWS = (
     ("_version", "_errors", "_status", "_types"),
-    ("_archive", "theory"),
+    ("_archive", "_keys", "bounds", "theory"),
     ("convex",),
     ("features",),
     ("problem",),
@@ -21,10 +21,11 @@ ROWS = (
     ("mdp",),
     ("problems",),
     ("policies",),
+    ("envs",),
     ("models",),
     ("planners",),
     ("dual",),
-    ("vpdpo",),
+    ("primal_dual",),
     ("rounding",),
     ("certificate",),
     ("constraints",),

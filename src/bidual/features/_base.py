@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -78,6 +79,33 @@ class Psi:
         return np.concatenate([signals, ones], axis=1)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A signal that only an environment can tell, within declared bounds; made by `observed`."""
+
+    function: Callable[..., float]
+    low: float
+    high: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """psi where no model is known: what is paid at once, what on arrival, and what an environment has to tell."""
+
+    stage: Float[np.ndarray, "steps d S A"]  # 0 for the signals that are in the other pieces
+    arrivals: tuple[tuple[int, Float[np.ndarray, "next S A S"]], ...] = ()  # with the position of the signal
+    observed: tuple[tuple[int, Observed], ...] = ()
+    visits: bool = False
+    occupancy: bool = False
+
+    @property
+    def psi(self) -> Psi:
+        """The part that is paid at once."""
+        return Psi(self.stage, self.visits, self.occupancy)
+
+
 class AbstractFeatures(abc.ABC):
     """A feature map psi: (step, state, action) -> R^d, with a name for each of its parts."""
 
@@ -94,6 +122,10 @@ class AbstractFeatures(abc.ABC):
     @abc.abstractmethod
     def stage(self, successors: Successors) -> Psi:
         """Psi over a known model: expected over the next state where it depends on it."""
+
+    @abc.abstractmethod
+    def pieces(self, shape: tuple[int, int, int]) -> Pieces:
+        """Psi over H steps, S states and A actions whose transitions are not known."""
 
     def embedding(self, horizon: int, *, total: bool = False) -> "Embedding":
         """The CVXPY variable for the expectation of psi: shape (H, d), or (d,) summed over time."""

@@ -1,7 +1,8 @@
 """Named scalar signals (rewards, costs, indicators) given as arrays."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bidual._errors import ModelError
 from bidual._types import Successors, at_step
-from bidual.features._base import AbstractFeatures, Part, Psi
+from bidual.features._base import AbstractFeatures, Observed, Part, Pieces, Psi
 
 
 @final
@@ -26,7 +27,7 @@ class Signals(AbstractFeatures):
     """One feature per named signal."""
 
     names: tuple[str, ...]
-    arrays: tuple[Arrival | Float[np.ndarray, "..."], ...]
+    arrays: tuple[Arrival | Observed | Float[np.ndarray, "..."], ...]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -39,17 +40,39 @@ class Signals(AbstractFeatures):
         steps = max(signal.shape[0] for signal in staged)
         return Psi(np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1))
 
+    def pieces(self, shape: tuple[int, int, int]) -> Pieces:
+        """Every signal where it belongs."""
+        placed = [_place(name, array, shape) for name, array in zip(self.names, self.arrays, strict=True)]
+        stage = [one if kind is None else np.zeros((1, *shape[1:])) for one, kind in placed]
+        steps = max(signal.shape[0] for signal in stage)
+        return Pieces(
+            np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in stage], axis=1),
+            tuple((i, one) for i, (one, kind) in enumerate(placed) if kind is Arrival),
+            tuple((i, one) for i, (one, kind) in enumerate(placed) if kind is Observed),
+        )
 
-def signals(**named: ArrayLike | Arrival) -> Signals:
+
+def signals(**named: ArrayLike | Arrival | Observed | Callable[..., float]) -> Signals:
     """Named signals as features.
 
     Args:
         **named: for each name an array of shape (S,) or (S, A); (H, S, A) for a signal that changes with the
-            step; (S, A, S) or (H, S, A, S) for one that is paid on arrival in the next state.
+            step; (S, A, S) or (H, S, A, S) for one that is paid on arrival in the next state. Where an environment is
+            learned also a function, of the four arguments ``obs, action, next_obs, info`` or of one transition with
+            these and ``reward`` and ``terminated``: its values must lie in [0, 1], or in what `observed` declares.
     """
     if not named:
         raise ModelError("signals() needs at least one named array, for example signals(reward=r, cost=c)")
     return Signals(tuple(named), tuple(_finite(name, array) for name, array in named.items()))
+
+
+def observed(function: Callable[..., float], low: float = 0.0, high: float = 1.0) -> Observed:
+    """A signal of an environment, with the bounds that its values never leave; a value outside is an error."""
+    if not callable(function):
+        raise ModelError(f"observed() needs a function of a transition; got {function!r}")
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ModelError(f"a signal needs finite bounds low <= high; got [{low}, {high}]")
+    return Observed(function, float(low), float(high))
 
 
 def on_arrival(values: ArrayLike) -> Arrival:
@@ -57,9 +80,13 @@ def on_arrival(values: ArrayLike) -> Arrival:
     return Arrival(_numbers("on_arrival", values))
 
 
-def _finite(name: str, array: ArrayLike | Arrival) -> Arrival | Float[np.ndarray, "..."]:
+def _finite(
+    name: str, array: ArrayLike | Arrival | Observed | Callable[..., float]
+) -> Arrival | Observed | Float[np.ndarray, "..."]:
+    if isinstance(array, Observed):
+        return array
     if callable(array):
-        raise ModelError(f"signal {name!r} is a function; a known model needs it as an array over (S, A)")
+        return observed(array)
     values = array.values if isinstance(array, Arrival) else _numbers(f"signal {name!r}", array)
     if not np.all(np.isfinite(values)):
         where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
@@ -77,10 +104,22 @@ def _numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from error
 
 
-def _stage(name: str, array: Arrival | np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
-    H, S, A = successors.shape
+def _stage(name: str, array: Arrival | Observed | np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
+    if isinstance(array, Observed):
+        raise ModelError(f"signal {name!r} is a function; a known model needs it as an array over (S, A)")
+    placed, kind = _place(name, array, successors.shape)
+    return placed if kind is None else _expected(placed, successors)
+
+
+def _place(
+    name: str, array: Arrival | Observed | np.ndarray, shape: tuple[int, int, int]
+) -> tuple[Any, type[Arrival] | type[Observed] | None]:
+    """A signal with a time axis, and whether it is paid on arrival or observed."""
+    H, S, A = shape
+    if isinstance(array, Observed):
+        return array, Observed
     if isinstance(array, Arrival):
-        return _expected(name, array.values, successors)
+        return _on_arrival(name, array.values, shape), Arrival
     by_step, by_arrival = array.shape == (H, S, A), array.shape == (S, A, S)
     if by_step and by_arrival:
         raise ModelError(
@@ -88,27 +127,31 @@ def _stage(name: str, array: Arrival | np.ndarray, successors: Successors) -> Fl
             "write bd.features.on_arrival(array) for the latter, or give (H, S, A, S) or (S, A)"
         )
     if array.shape == (S,):
-        return np.broadcast_to(array[None, :, None], (1, S, A))
+        return np.broadcast_to(array[None, :, None], (1, S, A)), None
     if array.shape == (S, A):
-        return array[None]
+        return array[None], None
     if by_step:
-        return array
+        return array, None
     if by_arrival or array.shape == (H, S, A, S):
-        return _expected(name, array, successors)
+        return _on_arrival(name, array, shape), Arrival
     raise ModelError(
         f"signal {name!r} has shape {array.shape}; with H = {H}, S = {S}, A = {A} it must be (S,) = {(S,)}, "
         f"(S, A) = {(S, A)}, (H, S, A) = {(H, S, A)} or, paid on arrival, (S, A, S) = {(S, A, S)}"
     )
 
 
-def _expected(name: str, values: np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
-    """E[r(s, a, s')] over the known successors."""
-    H, S, A = successors.shape
+def _on_arrival(name: str, values: np.ndarray, shape: tuple[int, int, int]) -> Float[np.ndarray, "steps S A S"]:
+    H, S, A = shape
     values = values[None] if values.ndim == 3 else values
     if values.shape[1:] != (S, A, S) or values.shape[0] not in (1, H):
         raise ModelError(
             f"signal {name!r} is paid on arrival and must have shape (S, A, S) = {(S, A, S)}; got {values.shape}"
         )
+    return values
+
+
+def _expected(values: Float[np.ndarray, "next S A S"], successors: Successors) -> Float[np.ndarray, "steps S A"]:
+    """E[r(s, a, s')] over the known successors."""
     steps = max(values.shape[0], successors.states.shape[0], successors.probabilities.shape[0])
     expected = [
         np.sum(

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float
 
 from bidual._errors import ModelError
 from bidual._types import Successors
-from bidual.features._base import AbstractFeatures, Part, Psi
+from bidual.features._base import AbstractFeatures, Part, Pieces, Psi
 
 
 @final
@@ -24,8 +25,12 @@ class Visits(AbstractFeatures):
 
     def stage(self, successors: Successors) -> Psi:
         """Nothing to compute; only the number of states must fit."""
-        _check_states("visits", (self.num_states,), successors.shape[1:2])
-        return Psi(_no_signals(successors), visits=True)
+        return self.pieces(successors.shape).psi
+
+    def pieces(self, shape: tuple[int, int, int]) -> Pieces:
+        """Nothing to compute here either."""
+        _check_states("visits", (self.num_states,), shape[1:2])
+        return Pieces(_no_signals(shape), visits=True)
 
 
 @final
@@ -43,8 +48,12 @@ class Occupancy(AbstractFeatures):
 
     def stage(self, successors: Successors) -> Psi:
         """Nothing to compute; only the numbers of states and actions must fit."""
-        _check_states("occupancy", (self.num_states, self.num_actions), successors.shape[1:])
-        return Psi(_no_signals(successors), occupancy=True)
+        return self.pieces(successors.shape).psi
+
+    def pieces(self, shape: tuple[int, int, int]) -> Pieces:
+        """Nothing to compute here either."""
+        _check_states("occupancy", (self.num_states, self.num_actions), shape[1:])
+        return Pieces(_no_signals(shape), occupancy=True)
 
 
 @final
@@ -67,12 +76,22 @@ class Concat(AbstractFeatures):
     def stage(self, successors: Successors) -> Psi:
         """The signals of all members stacked, and whether any asks for visits or occupancies."""
         staged = [member.stage(successors) for member in self.members]
-        steps = max(psi.signals.shape[0] for psi in staged)
-        signals = [np.broadcast_to(psi.signals, (steps, *psi.signals.shape[1:])) for psi in staged]
         return Psi(
-            np.concatenate(signals, axis=1),
+            _stacked([psi.signals for psi in staged]),
             visits=any(psi.visits for psi in staged),
             occupancy=any(psi.occupancy for psi in staged),
+        )
+
+    def pieces(self, shape: tuple[int, int, int]) -> Pieces:
+        """The pieces of all members, with the positions of their signals moved."""
+        members = [member.pieces(shape) for member in self.members]
+        firsts = np.cumsum([0, *(member.stage.shape[1] for member in members)])
+        return Pieces(
+            _stacked([member.stage for member in members]),
+            tuple((int(first) + i, one) for first, m in zip(firsts, members, strict=False) for i, one in m.arrivals),
+            tuple((int(first) + i, one) for first, m in zip(firsts, members, strict=False) for i, one in m.observed),
+            visits=any(member.visits for member in members),
+            occupancy=any(member.occupancy for member in members),
         )
 
 
@@ -97,9 +116,14 @@ def concat(*members: AbstractFeatures) -> AbstractFeatures:
     return members[0] if len(members) == 1 else Concat(members)
 
 
-def _no_signals(successors: Successors) -> np.ndarray:
-    _, S, A = successors.shape
-    return np.zeros((1, 0, S, A))
+def _no_signals(shape: tuple[int, int, int]) -> Float[np.ndarray, "1 0 S A"]:
+    return np.zeros((1, 0, *shape[1:]))
+
+
+def _stacked(signals: list[Float[np.ndarray, "_ _ S A"]]) -> Float[np.ndarray, "steps d S A"]:
+    """Signals side by side; those that do not change with time are repeated where others do."""
+    steps = max(part.shape[0] for part in signals)
+    return np.concatenate([np.broadcast_to(part, (steps, *part.shape[1:])) for part in signals], axis=1)
 
 
 def _count(what: str, number: int) -> int:

@@ -33,7 +33,7 @@ class Iteration(Generic[Memory]):
         return self.reply.plan
 
 
-def vpdpo(
+def primal_dual(
     program: Program,
     psi: Psi | Layout,
     model: M,

@@ -1,0 +1,56 @@
+"""Where randomness comes from: every draw belongs to a seed, a purpose and a number, and to nothing else.
+
+An episode can so be run again, or run elsewhere, without running those before it.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from bidual._errors import ProblemError
+
+
+class Purpose(IntEnum):
+    """What a draw is for. Numbers are part of the meaning of a seed: never change them."""
+
+    PLAN = 0  # which model is drawn from the posterior, which member of a mixture is played
+    LEARN = 1  # episodes to learn from
+    EVALUATE = 2  # fresh episodes to evaluate a policy with
+
+
+class Draw(NamedTuple):
+    """One source of randomness."""
+
+    seed: int
+    purpose: Purpose
+    number: int
+
+    def generator(self) -> np.random.Generator:
+        """For NumPy."""
+        return np.random.default_rng([self.seed, int(self.purpose), self.number])
+
+    def integers(self) -> tuple[int, int]:
+        """Two seeds below 2**31: one for an environment, one for whoever acts in it."""
+        first, second = np.random.SeedSequence([self.seed, int(self.purpose), self.number]).generate_state(2)
+        return int(first >> 1), int(second >> 1)
+
+    def words(self) -> Int[np.ndarray, "3"]:
+        """The same three numbers for `key_of`, which runs inside compiled code: eager JAX calls are slow."""
+        return np.array([self.seed, int(self.purpose), self.number], dtype=np.uint32)
+
+
+def key_of(words: Int[Array, "3"]) -> Key[Array, ""]:
+    """The JAX key of a draw, to be called in compiled code."""
+    return jax.lax.fori_loop(1, 3, lambda i, key: jr.fold_in(key, words[i]), jr.key(words[0].astype(jnp.uint32)))
+
+
+def check_seed(seed: int) -> int:
+    """A seed is a whole number that fits in 32 bits."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ProblemError(f"the seed must be a whole number from 0 to 2**32 - 1; got {seed!r}")
+    return int(seed)

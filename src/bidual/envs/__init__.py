@@ -1,0 +1,1 @@
+"""Where episodes come from."""
