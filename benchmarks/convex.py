@@ -31,7 +31,7 @@ from cvxpy.error import SolverError
 import bidual as bd
 from benchmarks.models import HORIZON, MODELS, start_law
 from bidual.models import Known, Layout
-from bidual.planners import AbstractPlanner, BackwardInduction, Plan
+from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
 from bidual.tasks.rover import rover_world
 from bidual.tasks.rover_spread import rover_entropy
 
@@ -43,7 +43,7 @@ KINDS = ("squared", "entropy", "norm", "tight norm")
 
 @final
 @dataclass(frozen=True, eq=False)
-class Counting(AbstractPlanner[Known]):
+class Counting(AbstractSoftPlanner[Known]):
     """Backward induction that counts its passes."""
 
     planner: BackwardInduction = field(default_factory=BackwardInduction)

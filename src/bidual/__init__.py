@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 from bidual._version import __version__
 
 if TYPE_CHECKING:
-    from bidual import convex, dual, features, models, planners, policies, problems, report, tasks, theory
+    from bidual import (
+        bounds,
+        convex,
+        dual,
+        envs,
+        explorers,
+        features,
+        models,
+        planners,
+        policies,
+        problems,
+        report,
+        tasks,
+        theory,
+    )
     from bidual._curve import Curve
     from bidual._errors import (
         ArchiveError,
@@ -21,11 +35,13 @@ if TYPE_CHECKING:
         ProblemError,
         TaskError,
     )
+    from bidual._learn import learn, stop_when
     from bidual._price import price
     from bidual._slater import Slater, slater
     from bidual._solve import solve
     from bidual._status import Status
     from bidual.convex import check_convex
+    from bidual.learned import Learned
     from bidual.mdp import TabularMDP
     from bidual.problem import Problem
     from bidual.saved import check, load
@@ -37,6 +53,7 @@ _HOME = {
     "CertificateError": "bidual._errors",
     "Curve": "bidual._curve",
     "EnvError": "bidual._errors",
+    "Learned": "bidual.learned",
     "ModelError": "bidual._errors",
     "PolicyError": "bidual._errors",
     "Problem": "bidual.problem",
@@ -48,12 +65,28 @@ _HOME = {
     "TaskError": "bidual._errors",
     "check": "bidual.saved",
     "check_convex": "bidual.convex",
+    "learn": "bidual._learn",
     "load": "bidual.saved",
     "price": "bidual._price",
     "slater": "bidual._slater",
     "solve": "bidual._solve",
+    "stop_when": "bidual._learn",
 }
-_MODULES = ("convex", "dual", "features", "models", "planners", "policies", "problems", "report", "tasks", "theory")
+_MODULES = (
+    "bounds",
+    "convex",
+    "dual",
+    "envs",
+    "explorers",
+    "features",
+    "models",
+    "planners",
+    "policies",
+    "problems",
+    "report",
+    "tasks",
+    "theory",
+)
 
 __all__ = [
     "ArchiveError",
@@ -61,6 +94,7 @@ __all__ = [
     "CertificateError",
     "Curve",
     "EnvError",
+    "Learned",
     "ModelError",
     "PolicyError",
     "Problem",
@@ -71,11 +105,15 @@ __all__ = [
     "TabularMDP",
     "TaskError",
     "__version__",
+    "bounds",
     "check",
     "check_convex",
     "convex",
     "dual",
+    "envs",
+    "explorers",
     "features",
+    "learn",
     "load",
     "models",
     "planners",
@@ -85,6 +123,7 @@ __all__ = [
     "report",
     "slater",
     "solve",
+    "stop_when",
     "tasks",
     "theory",
 ]

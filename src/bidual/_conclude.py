@@ -16,22 +16,22 @@ from bidual.constraints import Goal, constraint_results, find_conflict, status_o
 from bidual.convex import AffineProgram, ConvexProgram, VariationalProgram, interior, multipliers_of_slope, repaired
 from bidual.dual import Bound, Duals
 from bidual.models import Known
-from bidual.planners import AbstractPlanner, BackwardInduction, Plan
+from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
 from bidual.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 from bidual.problem import Line
 from bidual.solution import Solution
 
 
 def conclude(
-    stated: Stated, world: World, found: Search, goal: Goal, planner: AbstractPlanner[Known] | None = None
+    stated: Stated, world: World, found: Search, goal: Goal, planner: AbstractSoftPlanner[Known] | None = None
 ) -> Solution:
     """The output policy of a search, its certificate, and both in words."""
     program, lines, maximises, total, variational = stated
     planner = planner or BackwardInduction()
     plans = [None if reply is None else reply.plan for reply in found.replies]
-    mixture, duals = _mixture(world, planner, plans, found.duals.weights), found.duals
+    mixture, duals = mixture_of(world, planner, plans, found.duals.weights), found.duals
     clashes = _clashes(program, world, planner, duals, lines) if in_conflict(duals) else []
-    bounds = _record(program, _provable(program, variational, duals.optimum), 1.0)
+    bounds = record_of(program, _provable(program, variational, duals.optimum), 1.0)
     policy = collapse(mixture, world.mdp)
     evidence, certificate = _certified(program, world, policy, duals.auxiliary, [*clashes, bounds])
     status = status_of(program, certificate, goal)
@@ -58,8 +58,8 @@ def conclude(
     )
 
 
-def _mixture(
-    world: World, planner: AbstractPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
+def mixture_of(
+    world: World, planner: AbstractSoftPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
 ) -> Mixture:
     """The mixture of the plans; where soft policies are among them, as the one Markov policy that it equals."""
     model, mdp = world.model, world.mdp
@@ -102,16 +102,16 @@ def _certified(
 def _clashes(
     program: AffineProgram | ConvexProgram,
     world: World,
-    planner: AbstractPlanner[Known],
+    planner: AbstractSoftPlanner[Known],
     duals: Duals[Any],
     lines: Sequence[Line],
 ) -> list[Record]:
     """Proofs that the constraints clash, the one that rests on the fewest of them first."""
-    whole = _record(program, duals.conflict, 0.0)
+    whole = record_of(program, duals.conflict, 0.0)
     if isinstance(program, AffineProgram) or duals.conflict.point is not None or len(lines) == 1:
         return [whole]
     bound, dropped = smallest_clash(program, world.layout, world.model, planner, duals.conflict, lines)
-    return [_record(program, bound, 0.0, dropped), whole]
+    return [record_of(program, bound, 0.0, dropped), whole]
 
 
 def _provable(program: AffineProgram | ConvexProgram, variational: VariationalProgram | None, bound: Bound) -> Bound:
@@ -129,7 +129,7 @@ def _provable(program: AffineProgram | ConvexProgram, variational: VariationalPr
     return Bound(bound.value, lam)
 
 
-def _record(
+def record_of(
     program: AffineProgram | ConvexProgram,
     bound: Bound,
     objective_weight: float,

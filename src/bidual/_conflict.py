@@ -15,7 +15,7 @@ from jaxtyping import Bool
 from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.dual import Bound, ConicCorrective
 from bidual.models import Known, Layout
-from bidual.planners import AbstractPlanner
+from bidual.planners import AbstractSoftPlanner
 from bidual.primal_dual import primal_dual
 from bidual.problem import Line
 
@@ -27,7 +27,7 @@ def smallest_clash(
     program: ConvexProgram,
     psi: Layout,
     model: Known,
-    planner: AbstractPlanner[Known],
+    planner: AbstractSoftPlanner[Known],
     bound: Bound,
     lines: Sequence[Line],
 ) -> tuple[Bound, Bool[np.ndarray, "r"]]:
@@ -60,7 +60,7 @@ def _clash_without(
     program: ConvexProgram,
     psi: Layout,
     model: Known,
-    planner: AbstractPlanner[Known],
+    planner: AbstractSoftPlanner[Known],
     dropped: Bool[np.ndarray, "r"],
 ) -> Bound | None:
     """The bound that some plans prove without the dropped rows, if it is positive."""

@@ -11,7 +11,7 @@ from bidual._errors import ProblemError
 from bidual.constraints import Goal
 from bidual.dual import AbstractDual
 from bidual.models import Known
-from bidual.planners import AbstractPlanner, BackwardInduction
+from bidual.planners import AbstractSoftPlanner, BackwardInduction
 from bidual.solution import Progress
 
 
@@ -25,7 +25,7 @@ class Effort:
     time_limit: float | None = None
     max_plans: int | None = None
     dual: AbstractDual[Any, Any] | None = None  # None: the one that fits the program
-    planner: AbstractPlanner[Known] | None = None  # None: backward induction
+    planner: AbstractSoftPlanner[Known] | None = None  # None: backward induction
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class Effort:
         """When the gap counts as closed."""
         return Goal(self.gap, self.relative)
 
-    def best_planner(self) -> AbstractPlanner[Known]:
+    def best_planner(self) -> AbstractSoftPlanner[Known]:
         """The planner to use."""
         return self.planner or BackwardInduction()
 
@@ -63,6 +63,6 @@ def _is_number(value: object) -> bool:
 def _check_players(dual: object, planner: object, progress: object) -> None:
     if progress is not None and not callable(progress):
         raise ProblemError(f"progress must be a function; got {progress!r}")
-    for player, kind in ((dual, AbstractDual), (planner, AbstractPlanner)):
+    for player, kind in ((dual, AbstractDual), (planner, AbstractSoftPlanner)):
         if player is not None and not isinstance(player, kind):
             raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")

@@ -28,7 +28,12 @@ class ModelError(BidualError, ValueError):
 
 
 class EnvError(BidualError, RuntimeError):
-    """An environment broke its contract, or showed what was declared impossible."""
+    """An environment broke its contract, or showed what was declared impossible.
+
+    Raised from `learn` it has a `state`: what was learned before, for ``learn(..., state=error.state)``.
+    """
+
+    state: object = None
 
 
 class PolicyError(BidualError, ValueError):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Key, UInt
 
 from bidual._errors import ProblemError
 
@@ -39,12 +39,12 @@ class Draw(NamedTuple):
         first, second = np.random.SeedSequence([self.seed, int(self.purpose), self.number]).generate_state(2)
         return int(first >> 1), int(second >> 1)
 
-    def words(self) -> Int[np.ndarray, "3"]:
+    def words(self) -> UInt[np.ndarray, "3"]:
         """The same three numbers for `key_of`, which runs inside compiled code: eager JAX calls are slow."""
         return np.array([self.seed, int(self.purpose), self.number], dtype=np.uint32)
 
 
-def key_of(words: Int[Array, "3"]) -> Key[Array, ""]:
+def key_of(words: UInt[Array, "3"]) -> Key[Array, ""]:
     """The JAX key of a draw, to be called in compiled code."""
     return jax.lax.fori_loop(1, 3, lambda i, key: jr.fold_in(key, words[i]), jr.key(words[0].astype(jnp.uint32)))
 

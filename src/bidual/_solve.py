@@ -17,7 +17,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.dual import AbstractDual, FollowTheLeader, GradientAscent, Reply
 from bidual.mdp import TabularMDP
 from bidual.models import Known
-from bidual.planners import AbstractPlanner
+from bidual.planners import AbstractSoftPlanner
 from bidual.problem import Problem, Value
 from bidual.solution import AbstractSession, Progress, Solution
 
@@ -31,7 +31,7 @@ def solve(
     time_limit: float | None = None,
     max_plans: int | None = None,
     dual: AbstractDual[Any, Any] | None = None,
-    planner: AbstractPlanner[Known] | None = None,
+    planner: AbstractSoftPlanner[Known] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Solution:
     """Solve `problem` in a known model, to a certified gap.

@@ -62,6 +62,6 @@ class Successors:
 class Episode:
     """H steps of one policy in an environment: the states, the last arrival included, and what was done and seen."""
 
-    states: Int[np.ndarray, "H+1"]
+    states: Int[np.ndarray, "arrivals"]
     actions: Int[np.ndarray, "H"]
     observed: Float[np.ndarray, "H o"]  # the signals that only the environment can tell; often there are none

@@ -3,12 +3,13 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
+from bidual._errors import ProblemError
 from bidual.dual import AbstractDual, Duals, Program, Reply
 from bidual.features import Psi
 from bidual.models import AbstractModel, Layout
-from bidual.planners import AbstractPlanner, Plan
+from bidual.planners import AbstractPlanner, AbstractSoftPlanner, Plan
 
 M = TypeVar("M", bound=AbstractModel)
 Memory = TypeVar("Memory")
@@ -47,7 +48,15 @@ def primal_dual(
     if duals.weights.size:
         yield Iteration(0, None, duals)
     for number in itertools.count(1):
-        answer = planner.soft if duals.soft else planner
-        reply = Reply(duals.theta, duals.gamma, answer(model, features, duals.theta))
+        reply = Reply(duals.theta, duals.gamma, _answer(planner, model, features, duals))
         duals = dual.step(program, duals, reply.plan)
         yield Iteration(number, reply, duals)
+
+
+def _answer(planner: AbstractPlanner[M], model: M, features: Layout, duals: Duals[Any]) -> Plan:
+    """The cheapest plan, or the soft one where the dual player wants it."""
+    if not duals.soft:
+        return planner(model, features, duals.theta)
+    if not isinstance(planner, AbstractSoftPlanner):
+        raise ProblemError(f"this dual player asks for soft plans, which {type(planner).__name__} cannot make")
+    return planner.soft(model, features, duals.theta)

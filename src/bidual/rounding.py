@@ -27,6 +27,12 @@ def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"]
     return (mdp.horizon * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
 
 
+def with_resolution(program: AffineProgram, resolution: Float[np.ndarray, "m"]) -> AffineProgram:
+    """The program with this resolution of its rows, and units in which violations are measured."""
+    units = np.maximum(np.maximum(1.0, np.abs(program.limits)), 4 * resolution / TOLERANCE)
+    return replace(program, units=units, resolution=resolution)
+
+
 def with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:
     """The program with the units and the resolution of its rows over this model.
 
@@ -34,10 +40,10 @@ def with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffinePr
     resolve, if that is more; 1e-9 units still count as holding.
     """
     resolution = value_slack(mdp, psi, np.abs(program.rows), 1) + 4 * EPS * np.abs(program.limits)
-    units = np.maximum(np.maximum(1.0, np.abs(program.limits)), 4 * resolution / TOLERANCE)
+    measured = with_resolution(program, resolution)
     scale = value_slack(mdp, psi, np.abs(program.objective)[None], 1)
-    if not (np.all(np.isfinite(units)) and np.all(np.isfinite(scale))):
+    if not (np.all(np.isfinite(measured.units)) and np.all(np.isfinite(scale))):
         raise ProblemError(
             "signals times coefficients overflow double precision: rescale the signals to moderate numbers"
         )
-    return replace(program, units=units, resolution=resolution)
+    return measured

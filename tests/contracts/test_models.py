@@ -18,7 +18,18 @@ def _corridor(horizon=3):
     return bd.TabularMDP(P, 0, horizon)
 
 
-MODELS = {"known": lambda: known(_corridor())}
+FEATURES = bd.features.signals(number=np.arange(12.0).reshape(6, 2))
+
+
+def _optimistic():
+    pieces, everyone = FEATURES.pieces((3, 6, 2)), np.ones((6, 2), dtype=bool)
+    start = bd.models.Tabular(_corridor()).start(
+        pieces, 3, everyone, 0.1, absorbing=np.zeros(6, dtype=bool), initial=np.eye(6)[0]
+    )
+    return start.optimistic
+
+
+MODELS = {"known": lambda: known(_corridor()), "optimistic": _optimistic}
 
 
 def test_every_implementation_is_here():
@@ -32,7 +43,8 @@ def model(request):
 
 def test_restrict_and_policy_agree_on_the_states(model):
     psi = np.arange(12.0).reshape(1, 1, 6, 2)
-    inside = np.asarray(model.restrict(bd.features.Psi(psi)).signals)
+    features = FEATURES.stage(_corridor().successors) if isinstance(model, Known) else FEATURES.pieces((3, 6, 2))
+    inside = np.asarray(model.restrict(features).signals)
     R = inside.shape[-1]
     policy = model.policy(jnp.ones((3, R), dtype=jnp.int8))
     np.testing.assert_array_equal(inside[0, 0], psi[0, 0, :R].T)

@@ -7,7 +7,7 @@ import pytest
 
 import bidual as bd
 from bidual.certificate import Record, certify
-from bidual.planners import AbstractPlanner, BackwardInduction, Plan
+from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
 from tests.helpers import occupancy_optimum
 
 
@@ -99,7 +99,7 @@ def test_nan_in_the_problem_is_refused(solved, part):
         certify(dataclasses.replace(solution.evidence, program=program))
 
 
-class _Careless(AbstractPlanner):
+class _Careless(AbstractSoftPlanner):
     """A planner that returns the plan for the negative of the cost: the worst policy."""
 
     def __call__(self, model, psi, theta):

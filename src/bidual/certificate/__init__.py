@@ -10,10 +10,11 @@ from jaxtyping import Float
 
 from bidual.certificate._affine import certify_affine
 from bidual.certificate._convex import certify_convex
-from bidual.certificate._convex import multipliers as convex_multipliers
+from bidual.certificate._cuts import multipliers as convex_multipliers
 from bidual.certificate._mixtures import MixtureBounds as MixtureBounds
 from bidual.certificate._mixtures import Mixtures as Mixtures
 from bidual.certificate._mixtures import certify_mixtures as certify_mixtures
+from bidual.certificate._optimistic import lower_bound as lower_bound
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record

@@ -45,20 +45,23 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
 
     Args:
         smoothing: the share of the best multipliers so far in the next ones, to begin with; 0 turns it off.
+        first: the multipliers that the first plan is made for; None: 0, the objective alone.
     """
 
     smoothing: float = 0.3
+    first: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the setting."""
         check_smoothing(self.smoothing)
 
     def init(self, program: AffineProgram) -> Duals[Plans]:
-        """Start from the objective alone."""
+        """Start from the objective and the first multipliers."""
         m = program.limits.size
         nothing = np.zeros(m)
+        gamma = nothing if self.first is None else np.array(self.first)
         return Duals(
-            theta=program.theta(nothing, 1.0),
+            theta=program.theta(gamma, 1.0),
             soft=False,
             weights=np.zeros(0),
             feasible=False,
@@ -68,8 +71,8 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
             optimum=Bound(-np.inf, nothing),
             conflict=Bound(0.0, nothing),
             stalled=False,
-            memory=Plans(np.zeros(0), np.zeros((0, m)), nothing, 1.0, None, nothing, self.smoothing, 0, False),
-            gamma=nothing,
+            memory=Plans(np.zeros(0), np.zeros((0, m)), gamma, 1.0, None, gamma, self.smoothing, 0, False),
+            gamma=gamma,
         )
 
     def restart(self, program: AffineProgram, known: Sequence[Reply]) -> Duals[Plans]:

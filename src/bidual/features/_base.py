@@ -105,6 +105,15 @@ class Pieces:
         """The part that is paid at once."""
         return Psi(self.stage, self.visits, self.occupancy)
 
+    def peaks(self) -> Float[np.ndarray, "steps d"]:
+        """The largest absolute value of every feature."""
+        peaks = np.array(self.psi.peaks())
+        for position, values in self.arrivals:
+            peaks[:, position] += np.abs(values).max()
+        for position, one in self.observed:
+            peaks[:, position] += max(abs(one.low), abs(one.high))
+        return peaks
+
 
 class AbstractFeatures(abc.ABC):
     """A feature map psi: (step, state, action) -> R^d, with a name for each of its parts."""
@@ -118,6 +127,11 @@ class AbstractFeatures(abc.ABC):
     def dimension(self) -> int:
         """The number d of features."""
         return sum(part.size for part in self.parts)
+
+    @property
+    def observed(self) -> tuple[tuple[str, Observed], ...]:
+        """The signals that only an environment can tell, by name."""
+        return ()
 
     @abc.abstractmethod
     def stage(self, successors: Successors) -> Psi:

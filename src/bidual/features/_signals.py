@@ -34,6 +34,12 @@ class Signals(AbstractFeatures):
         """One part per signal."""
         return tuple(Part(name, position) for position, name in enumerate(self.names))
 
+    @property
+    def observed(self) -> tuple[tuple[str, Observed], ...]:
+        """Those given as functions."""
+        pairs = zip(self.names, self.arrays, strict=True)
+        return tuple((name, array) for name, array in pairs if isinstance(array, Observed))
+
     def stage(self, successors: Successors) -> Psi:
         """Every signal as its expectation given (step, state, action)."""
         staged = [_stage(name, array, successors) for name, array in zip(self.names, self.arrays, strict=True)]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from bidual._errors import ModelError
 from bidual._types import Successors
-from bidual.features._base import AbstractFeatures, Part, Pieces, Psi
+from bidual.features._base import AbstractFeatures, Observed, Part, Pieces, Psi
 
 
 @final
@@ -72,6 +72,11 @@ class Concat(AbstractFeatures):
             placed.append(part._replace(position=position))
             position += part.size
         return tuple(placed)
+
+    @property
+    def observed(self) -> tuple[tuple[str, Observed], ...]:
+        """Those of all members."""
+        return tuple(one for member in self.members for one in member.observed)
 
     def stage(self, successors: Successors) -> Psi:
         """The signals of all members stacked, and whether any asks for visits or occupancies."""

@@ -2,13 +2,16 @@
 
 import abc
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bidual.features import Psi
 from bidual.policies import DeterministicPolicy
+
+if TYPE_CHECKING:
+    from bidual.models._arrivals import Arrivals
 
 
 @final
@@ -19,6 +22,8 @@ class Layout:
     psi: Psi
     signals: Float[Array, "steps d A R"]
     kept: Int[np.ndarray, "R"]
+    arrivals: "Arrivals | None" = None  # what is paid on arrival, where the law of arrivals is not known
+    positions: tuple[int, ...] = ()  # of these payments among the signals
 
     def cost(
         self, theta: Float[np.ndarray, "H d"]
@@ -51,7 +56,7 @@ class AbstractModel(abc.ABC):
     """What may be true of the transitions."""
 
     @abc.abstractmethod
-    def restrict(self, psi: Psi) -> Layout:
+    def restrict(self, psi: Any) -> Layout:  # noqa: ANN401 - `Psi` where the law is known, `Pieces` where it is not
         """Features over the model's own states, in the planner's layout."""
 
     @abc.abstractmethod

@@ -13,14 +13,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bidual._types import float64
 from bidual.models import Known, Layout
-from bidual.planners._base import AbstractPlanner, Plan
-from bidual.planners._passes import UNROLL, Cost, at, expectation, stage_cost
+from bidual.planners._base import AbstractSoftPlanner, Plan
+from bidual.planners._passes import Cost, at, chosen, expectation, stage_cost
 from bidual.planners._soft import soft_embedding, soft_pass
 
 
 @final
 @dataclass(frozen=True)
-class BackwardInduction(AbstractPlanner[Known]):
+class BackwardInduction(AbstractSoftPlanner[Known]):
     """The exact planner for a known model. Ties go to the lowest action."""
 
     @float64
@@ -73,9 +73,9 @@ def _plan(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
-        embedding = _chosen(at(psi, h), action) @ mu
-        flow = _chosen(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[_chosen(at(states, h), action).ravel()].add(flow.ravel())
+        embedding = chosen(at(psi, h), action) @ mu
+        flow = chosen(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[chosen(at(states, h), action).ravel()].add(flow.ravel())
         pairs = None
         if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
@@ -100,8 +100,8 @@ def _follow(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
         h, action = now
-        flow = _chosen(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[_chosen(at(states, h), action).ravel()].add(flow.ravel())
+        flow = chosen(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[chosen(at(states, h), action).ravel()].add(flow.ravel())
         return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
 
     return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]
@@ -109,13 +109,3 @@ def _follow(
 
 def _arrays(model: Known, psi: Layout) -> tuple[Any, ...]:
     return model.states, model.probabilities, model.allowed, model.initial, psi.signals
-
-
-def _chosen(array: Array, action: Int[Array, "R"]) -> Array:
-    """``array[n, action[s], s]`` for every n and s."""
-    if array.shape[1] > UNROLL:
-        return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]
-    chosen = array[:, 0]
-    for a in range(1, array.shape[1]):
-        chosen = jnp.where((action == a)[None], array[:, a], chosen)
-    return chosen

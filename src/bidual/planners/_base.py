@@ -37,6 +37,10 @@ class AbstractPlanner(abc.ABC, Generic[M]):
             theta: the linear cost per step and feature.
         """
 
+
+class AbstractSoftPlanner(AbstractPlanner[M]):
+    """A planner that can also trade cost against divergence, and tell the occupancies of its plans."""
+
     @abc.abstractmethod
     def soft(self, model: M, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """The policy that minimises theta . Psi + KL(policy, uniform policy) instead."""

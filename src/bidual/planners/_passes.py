@@ -40,3 +40,13 @@ def expectation(
     start = jnp.zeros(probabilities.shape[1:])
     total, _ = jax.lax.scan(lambda sum_, list_: (sum_ + list_[0] * V[list_[1]], None), start, (probabilities, states))
     return total
+
+
+def chosen(array: Array, action: Int[Array, "R"]) -> Array:
+    """``array[n, action[s], s]`` for every n and s."""
+    if array.shape[1] > UNROLL:
+        return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]
+    chosen = array[:, 0]
+    for a in range(1, array.shape[1]):
+        chosen = jnp.where((action == a)[None], array[:, a], chosen)
+    return chosen

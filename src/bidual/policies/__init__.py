@@ -3,6 +3,7 @@
 from bidual.policies._base import AbstractPolicy as AbstractPolicy
 from bidual.policies._base import Actor as Actor
 from bidual.policies._collapse import collapse as collapse
+from bidual.policies._collapse import embedding as embedding
 from bidual.policies._collapse import from_occupancy as from_occupancy
 from bidual.policies._collapse import visits as visits
 from bidual.policies._markov import DeterministicPolicy as DeterministicPolicy

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._types import at_step
+from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.policies._mixture import Mixture
@@ -27,14 +28,11 @@ def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
     ]
 
 
-def visits(mdp: TabularMDP, policy: DeterministicPolicy) -> Float[np.ndarray, "H S"]:
+def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy) -> Float[np.ndarray, "H S"]:
     """The distribution over states at every step."""
-    matrices, everyone = transition_matrices(mdp), np.arange(mdp.num_states)
-    laws = [mdp.initial]
+    matrices, laws = transition_matrices(mdp), [mdp.initial]
     for h in range(mdp.horizon - 1):
-        occupancy = np.zeros(mdp.actions.shape)
-        occupancy[everyone, policy.actions[h]] = laws[-1]
-        laws.append(matrices[h % len(matrices)] @ occupancy.ravel())
+        laws.append(matrices[h % len(matrices)] @ (laws[-1][:, None] * policy.at(h)).ravel())
     return np.stack(laws)
 
 
@@ -69,3 +67,13 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
             row[empty], arrived[empty] = heaviest.at(h)[empty], 1.0
         row /= arrived[:, None]
     return MarkovPolicy(table)
+
+
+def embedding(mdp: TabularMDP, psi: Psi, policy: MarkovPolicy | DeterministicPolicy) -> Float[np.ndarray, "H d"]:
+    """The expected features of a policy."""
+    matrices, law, rows = transition_matrices(mdp), mdp.initial, []
+    for h in range(mdp.horizon):
+        occupancy = law[:, None] * policy.at(h)
+        rows.append(psi.expect(occupancy, h))
+        law = matrices[h % len(matrices)] @ occupancy.ravel()
+    return np.stack(rows)

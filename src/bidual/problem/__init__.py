@@ -12,5 +12,7 @@ from bidual.problem._terms import variational as variational
 from bidual.problem._trees import read_functions as read_functions
 from bidual.problem._trees import write_functions as write_functions
 from bidual.problem._variants import dropped as dropped
+from bidual.problem._variants import linear_part as linear_part
 from bidual.problem._variants import opened as opened
 from bidual.problem._variants import pushed as pushed
+from bidual.problem._variants import tightened as tightened

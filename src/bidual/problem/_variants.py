@@ -1,6 +1,7 @@
 """Problems made from another by opening, dropping or optimising one of its constraints."""
 
 import cvxpy as cp
+import numpy as np
 
 from bidual.problem._limits import Limit
 from bidual.problem._problem import Problem
@@ -31,6 +32,37 @@ def dropped(problem: Problem, limit: Limit) -> Problem:
 def pushed(problem: Problem, limit: Limit, direction: float) -> Problem:
     """The left side itself, to be made as small (direction 1) or as large (-1) as the other constraints allow."""
     return Problem(cp.Minimize(direction * cp.sum(limit.value)), _others(problem, limit))
+
+
+def tightened(problem: Problem) -> tuple[Problem, dict[str, cp.Parameter]]:
+    """The problem with a parameter in every inequality by which its limit is tightened, and these by constraint."""
+    constraints: dict[str, cp.Constraint | bool] = dict(problem.constraints)
+    parameters = {}
+    for limit in problem.limits:
+        if limit.sense == "==" or limit.name not in constraints:
+            continue
+        room = cp.Parameter(limit.shape, name=f"tightening of {limit.name}", value=np.zeros(limit.shape))
+        parameters[limit.name] = room
+        constraints[limit.name] = (
+            limit.value + room <= limit.limit if limit.sense == "<=" else limit.value - room >= limit.limit
+        )
+    return Problem(problem.objective, constraints), parameters
+
+
+def linear_part(problem: Problem) -> tuple[Problem, list[str]] | None:
+    """The problem without its curved parts, and the names of the constraints that are left; None if nothing is."""
+    x = problem.embedding
+    straight = {
+        limit.name: problem.constraints[limit.name]
+        for limit in problem.limits
+        if limit.name in problem.constraints and limit.value.is_affine() and limit.value.variables() == [x]
+    }
+    objective = problem.objective
+    if not (objective.expr.is_affine() and objective.expr.variables() == [x]):
+        objective = type(objective)(0 * cp.sum(x))
+    elif not straight:
+        return Problem(objective), []
+    return (Problem(objective, dict(straight)), list(straight)) if straight else None
 
 
 def _others(problem: Problem, limit: Limit) -> dict[str, cp.Constraint]:

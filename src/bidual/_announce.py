@@ -1,0 +1,118 @@
+"""What estimates and bounds mean to the user: a status, intervals and assumptions, in their names, senses and units."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bidual._prepare import Setting
+from bidual._status import Status
+from bidual.certificate import Certificate
+from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict
+from bidual.learned import Interval, Output
+from bidual.models import Knowledge
+from bidual.outputs import Estimates, Made, Shown
+from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture
+
+
+class Verdict(NamedTuple):
+    """What is shown about the policy that learning returns."""
+
+    status: Status
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+
+
+def verdict(setting: Setting, shown: Shown, made: Made, estimates: Estimates, *, goal: float | None = None) -> Verdict:
+    """Status, bounds and constraints of the policy."""
+    over, g = setting.over(estimates), estimates.mean[1:]
+    certificate = Certificate(
+        value=float(estimates.mean[0]),
+        upper=float(estimates.upper[0]),
+        lower=shown.lower,
+        conflict=shown.conflict,
+        g=g,
+        violations=setting.program.violations(g),
+        violations_upper=over,
+        embedding=made.embedding,
+        visits=np.zeros((0, 0)),
+    )
+    lines = setting.problem.lines()
+    conflict = None
+    if shown.record is not None and shown.conflict is not None:
+        conflict = find_conflict(lines, setting.program, certificate, shown.record)
+    pays = certificate.upper if np.isfinite(certificate.upper) else None
+    ends = (None if end is None else setting.sense * end for end in (shown.lower, pays))
+    lower, upper = ends if setting.sense > 0 else reversed(list(ends))
+    gap = None if lower is None or upper is None else upper - lower
+    return Verdict(
+        status=_status(conflict, bool(np.all(over <= 0)), gap, goal),
+        value=float(setting.sense * estimates.mean[0]) + 0.0,
+        lower=lower,
+        upper=upper,
+        constraints=constraint_results(lines, certificate, made.gamma),
+        conflict=conflict,
+    )
+
+
+def _status(conflict: Conflict | None, feasible: bool, gap: float | None, goal: float | None) -> Status:
+    if conflict is not None:
+        return Status.INFEASIBLE
+    if not feasible:
+        return Status.UNDECIDED
+    return Status.OPTIMAL if goal is not None and gap is not None and gap <= goal else Status.FEASIBLE
+
+
+def output_of(setting: Setting, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
+    """A policy with its intervals."""
+    constraints, start = {}, 1
+    for line in setting.problem.lines():
+        rows = slice(start, start + line.bounds.size)
+        start = rows.stop
+        score = np.abs(estimates.mean[rows]) if line.sense == "==" else estimates.mean[rows]
+        worst = int(np.argmax(score))
+        numbers = [part[rows][worst] for part in (estimates.mean, estimates.lower, estimates.upper)]
+        constraints[line.name] = _interval(*(line.bounds[worst] + line.sign * number for number in numbers))
+    objective = _interval(*(setting.sense * part[0] for part in (estimates.mean, estimates.lower, estimates.upper)))
+    return Output(name, policy, objective, constraints, estimates.episodes)
+
+
+def _interval(value: float, *ends: float) -> Interval:
+    low, high = sorted(float(end) for end in ends)
+    return Interval(float(value) + 0.0, low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+
+
+def mixture_of_policies(policies: Sequence[DeterministicPolicy]) -> Mixture:
+    """The uniform mixture of the policies of single episodes, each distinct one once."""
+    found: dict[int, tuple[int, DeterministicPolicy]] = {}
+    for policy in policies:
+        found[id(policy)] = (found.get(id(policy), (0, policy))[0] + 1, policy)
+    weights = np.array([count for count, _ in found.values()], dtype=np.float64)
+    return Mixture(weights / weights.sum(), tuple(policy for _, policy in found.values()))
+
+
+def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
+    """What the bounds take for granted, in words."""
+    support, split = knowledge.counts.support, setting.split
+    words = ["the transitions are the same at every step and in every episode"]
+    if support.open:
+        words.append("no successors were declared: any state may follow any other")
+    else:
+        words.append(f"the declared successors, at most {int(support.sizes.max())} of each state and action, are all")
+    if support.absorbing.any():
+        words.append(f"{int(support.absorbing.sum())} declared states are never left")
+    words.append("the start law is known" if knowledge.initial is not None else "the start law is learned too")
+    for (name, _), steady in zip(setting.problem.embedding.features.observed, knowledge.counts.steady, strict=True):
+        if steady:
+            words.append(f"signal {name!r} is a function of the transition: so it was in every episode")
+        else:
+            words.append(f"signal {name!r} is no function of the transition: no bound on other policies is claimed")
+    total = split.delta
+    words.append(
+        f"probability {1 - total:.6g}: {total / 2:.3g} of error for the model, {total / 4:.3g} for evaluation, "
+        f"{total / 4:.3g} for the mixtures"
+    )
+    return tuple(words)

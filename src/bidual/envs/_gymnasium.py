@@ -1,0 +1,114 @@
+"""Any Gymnasium environment with finitely many actions, and states that can be numbered."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from jaxtyping import Bool
+
+from bidual._errors import PolicyError
+from bidual._keys import Draw
+from bidual._types import Episode
+from bidual.envs._base import AbstractEnvironment, check_policy
+from bidual.envs._calls import Moment, call_reset, call_step
+from bidual.envs._opening import Numbering, check_count, number_actions, number_states, open_env
+from bidual.envs._readings import Reading, Step, reading
+from bidual.features import Observed
+from bidual.policies import AbstractPolicy, Actor
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GymnasiumEnvironment(AbstractEnvironment):
+    """A Gymnasium environment for H steps; made by `gymnasium_environment`.
+
+    States keep their order. One is added at the end: there a terminated episode stays until the horizon, with action
+    0 and every signal 0, so that all episodes are equally long.
+    """
+
+    env: "Env[Any, Any]"
+    horizon: int
+    num_actions: int
+    first_action: int
+    numbering: Numbering
+    readings: tuple[Reading, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A), with the added state."""
+        return self.horizon, self.numbering.size + 1, self.num_actions
+
+    @property
+    def absorbing(self) -> Bool[np.ndarray, "S"]:
+        """The added state, and no other: what the environment does it does not tell."""
+        return np.arange(self.numbering.size + 1) == self.numbering.size
+
+    def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
+        """One episode; the environment and the policy get seeds of their own."""
+        check_policy(policy, self.shape)
+        H, S, _ = self.shape
+        states, actions = np.full(H + 1, S - 1, dtype=np.int32), np.zeros(H, dtype=np.int32)
+        observed = np.zeros((H, len(self.readings)))
+        seed, whim = draw.integers()
+        actor, moment = policy.reset(whim), Moment(0, H, draw.number)
+        obs = call_reset(self.env, seed, moment)
+        states[0] = self.numbering.state(obs, moment)
+        for h in range(H):
+            moment = Moment(h + 1, H, draw.number)
+            step = self._step(obs, int(states[h]), actor, moment)
+            actions[h], states[h + 1] = step.action - self.first_action, step.next_state
+            observed[h] = [signal.read(step, moment) for signal in self.readings]
+            if step.terminated:
+                break
+            obs = step.next_obs
+        return Episode(states, actions, observed)
+
+    def _step(self, obs: object, state: int, actor: Actor, moment: Moment) -> Step:
+        action = actor.act(state)
+        if not 0 <= action < self.num_actions:
+            raise PolicyError(
+                f"the policy takes action {action} in state {state} at {moment}; "
+                f"actions are 0 to {self.num_actions - 1}: correct the policy's table"
+            )
+        raw = action + self.first_action
+        answer = call_step(self.env, raw, moment)
+        ended = answer.terminated
+        next_state = self.numbering.size if ended else self.numbering.state(answer.obs, moment)
+        return Step(obs, raw, answer.obs, answer.reward, ended, answer.info, state, next_state)
+
+    def close(self) -> None:
+        """Close the environment, and its windows if it has any."""
+        self.env.close()
+
+
+def gymnasium_environment(
+    env: "Env[Any, Any] | str",
+    horizon: int,
+    observed: Sequence[tuple[str, Observed]] = (),
+    *,
+    states: Callable[[Any], int] | None = None,
+    num_states: int | None = None,
+    options: Mapping[str, object] | None = None,
+) -> GymnasiumEnvironment:
+    """An environment to learn from.
+
+    Args:
+        env: a Gymnasium environment with a Discrete action space, or its name ("FrozenLake-v1").
+        horizon: the number of steps H of an episode. An environment given by name gets no time limit of its own; one
+            of an environment given as an object must not end an episode earlier.
+        observed: signals that only the environment can tell, with their names. Their functions take one `Step`, or
+            the four arguments obs, action, next_obs, info.
+        states: a function from an observation to a state from 0 to num_states - 1; needed where the observation space
+            is not Discrete.
+        num_states: how many states that function knows.
+        options: what ``gymnasium.make`` shall pass on to an environment given by name.
+    """
+    horizon = check_count("horizon", horizon)
+    readings = tuple(reading(name, signal) for name, signal in observed)
+    opened = open_env(env, options or {})
+    count, first = number_actions(opened)
+    return GymnasiumEnvironment(opened, horizon, count, first, number_states(opened, states, num_states), readings)

@@ -1,0 +1,125 @@
+"""Opening a Gymnasium environment: what it must be, and how its observations and actions are numbered."""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from bidual._errors import EnvError, ModelError
+from bidual.envs._calls import Moment
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Numbering:
+    """The number of the state that an observation stands for: its own, less the first, or what a function says."""
+
+    size: int
+    first: int
+    function: Callable[[Any], int] | None
+
+    def state(self, obs: object, moment: Moment) -> int:
+        """A number from 0 to size - 1."""
+        told = obs if self.function is None else self._asked(obs, moment)
+        try:
+            state = operator.index(told) - self.first  # pyright: ignore[reportArgumentType]: it raises what is caught
+        except TypeError:
+            raise EnvError(f"{self._source(obs)} {told!r:.80} at {moment}: it must be a whole number") from None
+        if not 0 <= state < self.size:
+            raise EnvError(
+                f"{self._source(obs)} {told!r} at {moment}, which is not one of {self.first} to "
+                f"{self.first + self.size - 1}: " + ("correct it, or num_states" if self.function else "correct it")
+            )
+        return state
+
+    def _asked(self, obs: object, moment: Moment) -> object:
+        assert self.function is not None
+        try:
+            return self.function(obs)
+        except Exception as error:
+            raise EnvError(
+                f"states({obs!r:.80}) failed at {moment}: {type(error).__name__}: {error}. "
+                "It must give a state for every observation"
+            ) from error
+
+    def _source(self, obs: object) -> str:
+        return "the environment gave the observation" if self.function is None else f"states({obs!r:.80}) gave"
+
+
+def open_env(env: "Env[Any, Any] | str", options: Mapping[str, object]) -> "Env[Any, Any]":
+    """The environment, made without a time limit if it is given by name: the horizon is ours."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise EnvError(f"this environment needs the package gymnasium: pip install gymnasium ({error})") from error
+    if isinstance(env, str):
+        return _make(env, options)
+    if options:
+        raise ModelError(
+            f"options ({', '.join(options)}) are for environments given by name: set them in the one given"
+        )
+    if not isinstance(env, gymnasium.Env):
+        raise EnvError(
+            f"an environment must be a gymnasium.Env, or the name of one; got a {type(env).__name__}. "
+            "A known model goes to bd.envs.Simulator"
+        )
+    return env
+
+
+def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
+    import gymnasium
+
+    ours = {"max_episode_steps", "disable_env_checker"} & set(options)
+    if ours:
+        raise ModelError(f"{', '.join(sorted(ours))} cannot be set: the horizon ends an episode, nothing else")
+    try:
+        # What the checker would look at is looked at here, with the step and the episode in the message.
+        return gymnasium.make(name, max_episode_steps=-1, disable_env_checker=True, **options)
+    except Exception as error:  # an environment's constructor may raise anything
+        given = " with " + ", ".join(f"{key}={value!r}" for key, value in options.items()) if options else ""
+        raise EnvError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
+
+
+def number_actions(env: "Env[Any, Any]") -> tuple[int, int]:
+    """How many actions there are, and the first of them."""
+    from gymnasium.spaces import Discrete
+
+    space = getattr(env, "action_space", None)
+    if not isinstance(space, Discrete):
+        raise EnvError(
+            f"the action space must be Discrete; it is {space}: discretise it, for example with "
+            "gymnasium.wrappers.TransformAction"
+        )
+    return int(space.n), int(space.start)
+
+
+def number_states(env: "Env[Any, Any]", states: Callable[[Any], int] | None, num_states: int | None) -> Numbering:
+    """The numbering of a Discrete observation space, or that of a function."""
+    from gymnasium.spaces import Discrete
+
+    if (states is None) != (num_states is None):
+        missing = "num_states, how many there are" if num_states is None else "states, a function of an observation"
+        raise ModelError(f"states and num_states belong together: give {missing}")
+    if states is not None:
+        if not callable(states):
+            raise ModelError(f"states must be a function from an observation to a state; got {states!r:.80}")
+        return Numbering(check_count("num_states", num_states), 0, states)
+    space = getattr(env, "observation_space", None)
+    if not isinstance(space, Discrete):
+        raise EnvError(
+            f"the observation space is {space}, not Discrete: give states=, a function from an observation to a state "
+            "number, and num_states="
+        )
+    return Numbering(int(space.n), int(space.start), None)
+
+
+def check_count(name: str, value: object) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ModelError(f"{name} must be a whole number, at least 1; got {value!r}")
+    return int(value)

@@ -1,0 +1,88 @@
+"""Signals that only an environment can tell: functions of a step, called as it happens and held to their bounds."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+from bidual._errors import EnvError, ModelError
+from bidual.envs._calls import Moment, as_number
+from bidual.features import Observed
+
+
+class Step(NamedTuple):
+    """What a signal is a function of: observations and action as the environment has them, states as we number them."""
+
+    obs: Any
+    action: int
+    next_obs: Any
+    reward: float
+    terminated: bool
+    info: dict[str, Any]
+    state: int
+    next_state: int  # the added state, if the step has terminated the episode
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A named signal with one way of calling it."""
+
+    name: str
+    function: Callable[[Step], object]
+    low: float
+    high: float
+
+    def read(self, step: Step, moment: Moment) -> float:
+        """The signal's value at a step."""
+        try:
+            value = self.function(step)
+        except Exception as error:
+            raise EnvError(
+                f"signal {self.name!r} failed at {moment} (observation {step.obs!r:.80}, action {step.action}): "
+                f"{type(error).__name__}: {error}. Correct the function"
+            ) from error
+        number = as_number(value)
+        if number is None:
+            raise EnvError(f"signal {self.name!r} gave {value!r:.80} at {moment}: it must give a number")
+        if not self.low <= number <= self.high:  # NaN is refused here as well
+            raise EnvError(
+                f"signal {self.name!r} gave {number:g} at {moment}, but it was declared to lie in "
+                f"[{self.low:g}, {self.high:g}]: declare the true bounds, bd.features.observed(function, low, high), "
+                "or correct the function"
+            )
+        return number
+
+
+def reading(name: str, observed: Observed) -> Reading:
+    """Find out how a signal wants to be called, once."""
+    function = observed.function
+    match _required(name, function):
+        case 1:
+            call = function
+        case 4:
+
+            def call(step: Step) -> object:
+                return function(step.obs, step.action, step.next_obs, step.info)
+
+        case count:
+            raise ModelError(
+                f"signal {name!r} is a function with {count} required arguments: write it with one, a step with the "
+                f"fields {', '.join(Step._fields)}, or with the four obs, action, next_obs, info"
+            )
+    return Reading(name, call, observed.low, observed.high)
+
+
+def _required(name: str, function: Callable[..., object]) -> int:
+    """How many arguments a function must be given by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"signal {name!r} does not tell its arguments: wrap it, for example lambda step: function(step.reward)"
+        ) from None
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    named = [parameter.name for parameter in required if parameter.kind is parameter.KEYWORD_ONLY]
+    if named:
+        raise ModelError(f"signal {name!r} needs {', '.join(named)} by name, which nobody gives: set a default")
+    return sum(parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in required)

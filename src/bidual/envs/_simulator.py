@@ -1,0 +1,138 @@
+"""`Simulator`: episodes of a known model for a learner who is not told it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import final
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt
+
+from bidual._errors import PolicyError
+from bidual._keys import Draw
+from bidual._types import Episode, float64
+from bidual.envs._base import AbstractEnvironment, check_policy
+from bidual.envs._compiled import World, episode, episodes, member, members
+from bidual.mdp import TabularMDP
+from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
+
+# Episodes in one compiled call, a power of two: every size compiles anew, and small ones cost about the same.
+SMALLEST, LARGEST = 8, 4096
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Simulator(AbstractEnvironment):
+    """A built-in environment with the law of `mdp`: nothing of it is revealed but where episodes start.
+
+    Args:
+        mdp: the true model.
+        hidden_start: do not reveal where episodes start either.
+    """
+
+    mdp: TabularMDP
+    _: KW_ONLY
+    hidden_start: bool = False
+    _world: World = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_world", _world(self.mdp))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        return self.mdp.successors.shape
+
+    @property
+    def initial(self) -> Float[np.ndarray, "S"] | None:
+        """The law of the first state, unless it is hidden."""
+        return None if self.hidden_start else self.mdp.initial
+
+    @property
+    def allowed(self) -> Bool[np.ndarray, "S A"]:
+        """The model's own mask."""
+        return self.mdp.actions
+
+    @float64
+    def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
+        """One compiled call; a mixture takes another one, which draws the member that plays."""
+        check_policy(policy, self.shape)
+        words = draw.words()
+        if isinstance(policy, Mixture):
+            return self.collect(policy.members[np.asarray(member(_sums(policy.weights), words)).item()], draw)
+        return self._unpack(np.asarray(episode(self._world, _rule(policy), words)), draw)
+
+    @float64
+    def collect_many(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> list[Episode]:
+        """One compiled call per batch, and per member of a mixture."""
+        check_policy(policy, self.shape)
+        if isinstance(policy, Mixture):
+            return self._collect_mixture(policy, draws)
+        rule = _rule(policy)
+        rows = (row for words, size in _batches(draws) for row in np.asarray(episodes(self._world, rule, words))[:size])
+        return [self._unpack(row, draw) for row, draw in zip(rows, draws, strict=True)]
+
+    def _collect_mixture(self, mixture: Mixture, draws: Sequence[Draw]) -> list[Episode]:
+        sums = _sums(mixture.weights)
+        played = [i for words, size in _batches(draws) for i in np.asarray(members(sums, words))[:size].tolist()]
+        groups: dict[int, list[Draw]] = {}
+        for i, draw in zip(played, draws, strict=True):
+            groups.setdefault(i, []).append(draw)
+        made = {i: iter(self.collect_many(mixture.members[i], group)) for i, group in groups.items()}
+        return [next(made[i]) for i in played]
+
+    def _unpack(self, packed: Int[np.ndarray, "packed"], draw: Draw) -> Episode:
+        H = self.mdp.horizon
+        wrong = int(packed[-1])
+        if wrong < H:
+            state, action = int(packed[wrong]), int(packed[H + 1 + wrong])
+            raise PolicyError(
+                f"the policy takes action {action} in state {state} at step {wrong + 1} of {H}, episode {draw.number}; "
+                f"that state allows {np.flatnonzero(self.allowed[state]).tolist()}: correct the policy's table"
+            )
+        return Episode(packed[: H + 1], packed[H + 1 : -1], np.zeros((H, 0)))
+
+
+@float64
+def _world(mdp: TabularMDP) -> World:
+    """The model on the device. Sums are made here, from left to right: no entry of 0 can raise them."""
+    lists = mdp.successors
+    starts = np.flatnonzero(mdp.initial)
+    arrays = (
+        starts.astype(np.int32),
+        np.cumsum(mdp.initial[starts]),
+        lists.states.astype(np.int32),
+        np.cumsum(lists.probabilities, axis=-1),
+        lists.allowed,
+    )
+    return World(*jax.device_put(arrays))
+
+
+def _rule(policy: AbstractPolicy) -> Int[np.ndarray, "H S"] | Float[np.ndarray, "H S A"]:
+    """Straight from NumPy: small enough to be handed over with every call."""
+    if isinstance(policy, DeterministicPolicy):
+        return policy.actions
+    if isinstance(policy, MarkovPolicy):
+        return policy.table.astype(np.float64, copy=False)
+    raise PolicyError(
+        f"the simulator runs DeterministicPolicy, MarkovPolicy and mixtures of them; got a {type(policy).__name__}"
+    )
+
+
+def _sums(weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "padded"]:
+    """Cumulative weights, padded to a power of two: a mixture that grows by a plan must not compile again."""
+    sums = np.cumsum(weights, dtype=np.float64)
+    return np.concatenate([sums, np.full(_power_of_two(sums.size) - sums.size, sums[-1])])
+
+
+def _batches(draws: Sequence[Draw]) -> Iterator[tuple[UInt[np.ndarray, "padded 3"], int]]:
+    """Words of many draws, padded to powers of two so that few shapes compile, and how many of them count."""
+    words = np.array([draw.words() for draw in draws]).reshape(-1, 3)
+    for first in range(0, len(words), LARGEST):
+        batch = words[first : first + LARGEST]
+        missing = max(SMALLEST, _power_of_two(len(batch))) - len(batch)
+        yield np.pad(batch, ((0, missing), (0, 0)), mode="edge"), len(batch)
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()

@@ -1,0 +1,40 @@
+"""The interface of explorers: which policy to run next, from what is known."""
+
+import abc
+from dataclasses import dataclass
+from typing import Generic, TypeVar, final
+
+from bidual._keys import Draw
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.models import Knowledge
+from bidual.policies import DeterministicPolicy
+
+Memory = TypeVar("Memory")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The policy of the next episode, and how many plans it took to find it."""
+
+    policy: DeterministicPolicy
+    plans: int
+
+
+class AbstractExplorer(abc.ABC, Generic[Memory]):
+    """Dual player and planner together: which policy next?"""
+
+    @property
+    @abc.abstractmethod
+    def guarantee(self) -> str:
+        """What theory says about this way of exploring, in a few words."""
+
+    @abc.abstractmethod
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Memory:
+        """The memory before the first episode."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, program: AffineProgram | ConvexProgram, memory: Memory, knowledge: Knowledge, draw: Draw
+    ) -> tuple[Choice, Memory]:
+        """Choose the policy of one episode; `draw` is the only source of randomness."""

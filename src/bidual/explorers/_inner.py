@@ -1,0 +1,102 @@
+"""How an explorer solves the problem over laws that may be true: as far as exploration needs, from where it was."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.dual import FullyCorrective
+from bidual.models import AbstractModel, Layout
+from bidual.planners import AbstractPlanner
+from bidual.policies import DeterministicPolicy
+from bidual.primal_dual import primal_dual
+
+Program = TypeVar("Program", AffineProgram, ConvexProgram)
+Warm = TypeVar("Warm")
+
+
+class Mixed(NamedTuple):
+    """Policies to draw from, and how many plans it took to find them."""
+
+    policies: tuple[DeterministicPolicy, ...]
+    weights: Float[np.ndarray, "k"]
+    plans: int
+
+    def draw(self, rng: np.random.Generator) -> DeterministicPolicy:
+        """One of the policies, by its weight."""
+        if len(self.policies) == 1:
+            return self.policies[0]
+        return self.policies[int(np.searchsorted(np.cumsum(self.weights), rng.random() * self.weights.sum()))]
+
+
+class AbstractInner(abc.ABC, Generic[Program, Warm]):
+    """Policies for a program over a model."""
+
+    @abc.abstractmethod
+    def init(self, program: Program) -> Warm:
+        """Where to start before the first plan."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, program: Program, model: AbstractModel, psi: Layout, planner: AbstractPlanner[Any], warm: Warm
+    ) -> tuple[Mixed, Warm]:
+        """Solve, and where to start the next time."""
+
+
+@final
+@dataclass(frozen=True)
+class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
+    """Linear problems: the fully corrective loop, from the multipliers of the last time, to a rough gap.
+
+    Args:
+        gap: of the mixture that is explored with, relative to the range of the objective over the plans.
+        max_plans: after which the best mixture so far is taken.
+    """
+
+    gap: float = 1e-2
+    max_plans: int = 30
+
+    def init(self, program: AffineProgram) -> tuple[float, ...] | None:
+        """No multipliers yet."""
+        return None
+
+    def __call__(
+        self,
+        program: AffineProgram,
+        model: AbstractModel,
+        psi: Layout,
+        planner: AbstractPlanner[Any],
+        warm: tuple[float, ...] | None,
+    ) -> tuple[Mixed, tuple[float, ...] | None]:
+        """Plan until the gap is closed; a mixture that must violate a limit is kept as the best there is."""
+        mixed, _, gamma = self.solve(program, model, psi, planner, warm)
+        return mixed, gamma
+
+    def solve(
+        self,
+        program: AffineProgram,
+        model: AbstractModel,
+        psi: Layout,
+        planner: AbstractPlanner[Any],
+        warm: tuple[float, ...] | None,
+    ) -> tuple[Mixed, Float[np.ndarray, "H d"], tuple[float, ...]]:
+        """The mixture, its embedding and its multipliers."""
+        dual = FullyCorrective(first=warm)
+        plans, values, duals = [], [], dual.init(program)
+        for turn in primal_dual(program, psi, model, planner, dual):
+            duals = turn.duals
+            plans.append(turn.plan)
+            values.append(program.values(turn.plan.embedding)[0])
+            room = self.gap * max(float(np.ptp(values)), 1e-9)
+            closed = duals.feasible and duals.f - duals.optimum.value <= room
+            if closed or duals.stalled or len(plans) >= self.max_plans:
+                break
+        used = np.flatnonzero(duals.weights)
+        weights = duals.weights[used]
+        policies = tuple(model.policy(plans[i].actions) for i in used)
+        embedding = np.tensordot(weights, np.stack([plans[i].embedding for i in used]), axes=1)
+        gamma = duals.optimum.gamma if np.isfinite(duals.optimum.value) else np.zeros(program.limits.size)
+        return Mixed(policies, weights, len(plans)), embedding, tuple(gamma.tolist())

@@ -1,0 +1,103 @@
+"""Signals that depend on the next state, laid out on the lists of a support.
+
+A signal that only the environment can tell is known where its transition was seen and lies within its bounds
+elsewhere: optimism takes whichever end is cheaper, an estimate the mean over like transitions.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from bidual._types import at_step, float64
+from bidual.features import Pieces, Psi
+from bidual.models._counts import Counts
+from bidual.models._support import Support
+
+
+class Arrivals(NamedTuple):
+    """Signals on arrival for the planner: the n of them that there are, in its order of axes.
+
+    A successor outside the lists pays what `far` says, and for observed signals anything between `floor` and
+    `ceiling`, which are 0 for the others.
+    """
+
+    low: Float[Array, "next n K A R"]
+    high: Float[Array, "next n K A R"] | None  # None: the same
+    far: Float[Array, "next n S A R"] | None  # None: nothing but observed signals, or no state outside is possible
+    floor: Float[Array, "n"]
+    ceiling: Float[Array, "n"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """Signals on arrival over the lists: their positions among the signals, and their ends and means."""
+
+    positions: tuple[int, ...]
+    low: Float[np.ndarray, "next n S A K"]
+    high: Float[np.ndarray, "next n S A K"]
+    mean: Float[np.ndarray, "next n S A K"]
+
+
+def paid_on_lists(pieces: Pieces, counts: Counts) -> Paid:
+    """All signals on arrival, on the lists of the counts."""
+    lists = counts.support.filled
+    known = [np.take_along_axis(values, lists[None], axis=-1) for _, values in pieces.arrivals]
+    steps = max([1, *(values.shape[0] for values in known)])
+    known = [np.broadcast_to(values, (steps, *lists.shape)) for values in known]
+    seen = [_observed(counts, i, one.low, one.high) for i, (_, one) in enumerate(pieces.observed)]
+    ends = [[np.broadcast_to(end[None], (steps, *lists.shape)) for end in triple] for triple in seen]
+    positions = tuple(i for i, _ in (*pieces.arrivals, *pieces.observed))
+    if not positions:
+        nothing = np.zeros((1, 0, *lists.shape))
+        return Paid((), nothing, nothing, nothing)
+    low, high, mean = (np.stack([*known, *(triple[i] for triple in ends)], axis=1) for i in range(3))
+    return Paid(positions, low, high, mean)
+
+
+def _observed(
+    counts: Counts, number: int, low: float, high: float
+) -> tuple[Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"]]:
+    """The least, the largest and a likely value of one observed signal."""
+    n, sums = counts.transitions, counts.sums[..., number]
+    value = np.divide(sums, n, out=np.zeros_like(sums), where=n > 0)
+    if counts.support.open:  # lists are the same for all actions of a state: another action may have seen the pair
+        others, total = (np.broadcast_to(part.sum(1, keepdims=True), n.shape) for part in (n, sums))
+        guess = np.divide(total, others, out=np.full(n.shape, 0.5 * (low + high)), where=others > 0)
+    else:
+        guess = np.full(n.shape, 0.5 * (low + high))
+    return np.where(n > 0, value, low), np.where(n > 0, value, high), np.where(n > 0, value, guess)
+
+
+@float64
+def for_planner(pieces: Pieces, paid: Paid, support: Support) -> Arrivals | None:
+    """The same in the planner's order; None where no signal is paid on arrival."""
+    if not paid.positions:
+        return None
+    known = len(pieces.arrivals)
+    bounds = [(0.0, 0.0)] * known + [(one.low, one.high) for _, one in pieces.observed]
+    far = None
+    if support.open and known:
+        steps = max(values.shape[0] for _, values in pieces.arrivals)
+        dense = [np.broadcast_to(values, (steps, *values.shape[1:])) for _, values in pieces.arrivals]
+        dense += [np.zeros_like(dense[0])] * len(pieces.observed)
+        far = np.moveaxis(np.stack(dense, axis=1), (2, 3, 4), (4, 3, 2))
+    high = None if not pieces.observed else _ordered(paid.high)
+    arrays = (_ordered(paid.low), high, far, *np.array(bounds).T)
+    return Arrivals(*jax.device_put(jax.tree.map(np.ascontiguousarray, arrays)))
+
+
+def expected(pieces: Pieces, paid: Paid, law: Float[np.ndarray, "S A K"]) -> Psi:
+    """Psi under a law on the lists: what is paid at once, and the likely payments on arrival, expected."""
+    steps = max(pieces.stage.shape[0], paid.mean.shape[0])
+    signals = np.array(np.broadcast_to(pieces.stage, (steps, *pieces.stage.shape[1:])))
+    for h in range(steps):
+        signals[h, list(paid.positions)] += np.sum(at_step(paid.mean, h) * law, axis=-1)
+    return Psi(signals, pieces.visits, pieces.occupancy)
+
+
+def _ordered(array: Float[np.ndarray, "next n S A K"]) -> Float[np.ndarray, "next n K A S"]:
+    return np.moveaxis(array, (2, 3, 4), (4, 3, 2))

@@ -1,0 +1,93 @@
+"""What has been seen: how often each transition was made, where episodes began, what signals were observed.
+
+Counts are shared over the steps of an episode: that the law does not change with time is an assumption, and it is
+worth a great deal (a fixed number of episodes gives H times as many samples of a row).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bidual._types import Episode
+from bidual.models._support import NOBODY, Support
+
+_SAME = 1e-9  # observed values closer than this, relative to 1, are one value
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Numbers of transitions on the lists of a support, and sums of observed signals."""
+
+    support: Support
+    transitions: Float[np.ndarray, "S A K"]
+    starts: Float[np.ndarray, "S"]
+    sums: Float[np.ndarray, "S A K o"]
+    steady: Bool[np.ndarray, "o"]  # whether a signal has always been the same for the same transition
+
+    @cached_property
+    def pairs(self) -> Float[np.ndarray, "S A"]:
+        """How often each action was taken in each state."""
+        return self.transitions.sum(axis=-1)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were counted."""
+        return int(self.starts.sum())
+
+    def update(self, episode: Episode) -> "Counts":
+        """Count one more episode; raises where it shows what was declared impossible."""
+        states, actions, arrivals = episode.states[:-1], episode.actions, episode.states[1:]
+        places = self.support.find(states, actions, arrivals)
+        if np.any(places == NOBODY):
+            grown = self._grown(states, actions, arrivals, places)
+            return grown.update(episode)
+        where = (states, actions, places)
+        transitions = self.transitions.copy()
+        np.add.at(transitions, where, 1.0)
+        starts = self.starts.copy()
+        starts[episode.states[0]] += 1
+        if not self.steady.size:
+            return replace(self, transitions=transitions, starts=starts)
+        sums = self.sums.copy()
+        np.add.at(sums, where, episode.observed)
+        spread = np.abs(sums[where] - transitions[where][:, None] * episode.observed).max(axis=0)
+        steady = self.steady & (spread <= _SAME * np.maximum(1.0, np.abs(sums[where]).max(axis=0)))
+        return replace(self, transitions=transitions, starts=starts, sums=sums, steady=steady)
+
+    def _grown(
+        self,
+        states: Int[np.ndarray, "n"],
+        actions: Int[np.ndarray, "n"],
+        arrivals: Int[np.ndarray, "n"],
+        places: Int[np.ndarray, "n"],
+    ) -> "Counts":
+        """The same counts on lists that hold the new transitions."""
+        new = np.flatnonzero(places == NOBODY)
+        impossible = new[self.support.absorbing[states[new]]] if self.support.open else new
+        if impossible.size:
+            i = impossible[0]
+            raise self.support.refuse(int(states[i]), int(actions[i]), int(arrivals[i]))
+        support = self.support.with_pairs(states[new], arrivals[new])
+        wider = support.states.shape[2] - self.transitions.shape[2]
+        return replace(
+            self,
+            support=support,
+            transitions=np.pad(self.transitions, ((0, 0), (0, 0), (0, wider))),
+            sums=np.pad(self.sums, ((0, 0), (0, 0), (0, wider), (0, 0))),
+        )
+
+
+def no_counts(support: Support, num_observed: int) -> Counts:
+    """Before the first episode."""
+    zeros = np.zeros(support.states.shape)
+    return Counts(
+        support=support,
+        transitions=zeros,
+        starts=np.zeros(len(zeros)),
+        sums=np.zeros((*zeros.shape, num_observed)),
+        steady=np.ones(num_observed, dtype=bool),
+    )

@@ -1,0 +1,165 @@
+"""Sets of laws that hold the true one with high probability, laid out for the optimistic planner.
+
+Each row of transitions has a set of its own, so the worst (or best) law can be chosen row by row and step by step: a
+relaxation of "one law for all steps" under which the set of reachable embeddings is convex.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, final
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bidual._types import float64
+from bidual.features import Pieces
+from bidual.models._arrivals import Arrivals, for_planner, paid_on_lists
+from bidual.models._base import AbstractModel, Layout
+from bidual.models._counts import Counts
+from bidual.models._radius import ball_radius, box_limits
+from bidual.policies import DeterministicPolicy
+
+
+class Ball(NamedTuple):
+    """Rows {P: KL(phat || P) <= radius} over K listed successors: any mass may go elsewhere where phat is 0."""
+
+    frequencies: Float[Array, "K A R"]
+    radius: Float[Array, "A R"]  # per sample; 0 where the law is known, inf where nothing was seen
+
+
+class Box(NamedTuple):
+    """Rows {P: low <= P <= high} over K listed successors, with at most `elsewhere` outside the lists."""
+
+    low: Float[Array, "K A R"]
+    high: Float[Array, "K A R"]
+    elsewhere: Float[Array, "A R"]
+
+
+class Start(NamedTuple):
+    """The start law as one more row, with a single action and a single state."""
+
+    states: Int[Array, "K 1 1"]
+    rows: Ball | Box
+
+
+class Rows(NamedTuple):
+    """All that the optimistic planner reads, as one tree of arrays."""
+
+    states: Int[Array, "K A R"]
+    rows: Ball | Box
+    start: Start
+    allowed: Bool[Array, "A R"] | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Optimistic(AbstractModel):
+    """All laws that may be true after some episodes. Made by ``Tabular.optimistic``."""
+
+    counts: Counts
+    delta: float
+    initial: Float[np.ndarray, "S"] | None  # None: the start law is learned too
+    boxes: bool  # whether rows are boxes, not balls
+    pathwise: bool = False  # whether chance itself may be chosen, for the range of what an episode can pay
+
+    def restrict(self, psi: Pieces) -> Layout:
+        """Features over all states, with the payments on arrival that the lists allow."""
+        paid = paid_on_lists(psi, self.counts)
+        return _layout(psi, for_planner(psi, paid, self.counts.support), paid.positions)
+
+    def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
+        """The planned actions: every state has its own."""
+        return DeterministicPolicy(np.asarray(actions), self.counts.pairs.shape[1])
+
+    @property
+    def open(self) -> bool:
+        """Whether successors outside the lists are possible."""
+        return self.counts.support.open
+
+    @cached_property
+    def radius(self) -> Float[np.ndarray, "S A"]:
+        """The radius of every ball per sample: 0 where the law is known, inf where nothing was seen."""
+        support, n = self.counts.support, self.counts.pairs
+        total = ball_radius(self.counts.transitions, support.possible, self.log_share)
+        seen = np.divide(total, n, out=np.full(n.shape, np.inf), where=n > 0)
+        return np.where(support.unsure, seen, 0.0)
+
+    @cached_property
+    def frequencies(self) -> Float[np.ndarray, "S A K"]:
+        """The frequencies seen; the only successor where there is one."""
+        n = self.counts.pairs[..., None]
+        seen = np.divide(self.counts.transitions, n, out=np.zeros_like(self.counts.transitions), where=n > 0)
+        only = np.zeros_like(seen)
+        only[..., 0] = 1.0
+        return np.where(self.counts.support.unsure[..., None], seen, only)
+
+    @cached_property
+    def log_share(self) -> float:
+        """log(claims / delta): what the union over all rows, or all entries, that have to be learned costs."""
+        support = self.counts.support
+        claims = support.possible[support.unsure].sum() if self.boxes else support.unsure.sum()
+        return float(np.log(max(int(claims) + (self.initial is None), 1) / self.delta))
+
+    @cached_property
+    def start_row(self) -> tuple[Int[np.ndarray, "K"], Float[np.ndarray, "K"], float]:
+        """States that episodes can start in, their frequencies, and the radius of their ball."""
+        if self.initial is not None:
+            states = np.flatnonzero(self.initial)
+            law = self.initial[states]
+            return (states, np.zeros_like(law), np.inf) if self.pathwise else (states, law, 0.0)
+        starts = self.counts.starts
+        n = starts.sum()
+        if n == 0:
+            return np.arange(starts.size), np.zeros(starts.size), np.inf
+        radius = ball_radius(starts, np.array(starts.size), self.log_share)
+        return np.arange(starts.size), starts / n, float(radius / n)
+
+    @cached_property
+    @float64
+    def rows(self) -> Rows:
+        """The rows on the planner's device."""
+        support = self.counts.support
+        states, frequencies, radius = self.start_row
+        start = Start(_column(states), Ball(_column(frequencies), jax.device_put(np.full((1, 1), radius))))
+        if self.boxes:
+            low, high, elsewhere = self.box
+            rows = Box(_ordered(low), _ordered(high), _flipped(elsewhere))
+        else:
+            rows = Ball(_ordered(self.frequencies), _flipped(self.radius))
+        mask = None if support.allowed.all() else _flipped(support.allowed)
+        return Rows(_ordered(support.filled), rows, start, mask)
+
+    @cached_property
+    def box(self) -> tuple[Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"], Float[np.ndarray, "S A"]]:
+        """The least and largest probability of every listed successor, and the largest of all others together."""
+        support, nobody = self.counts.support, np.zeros_like(self.counts.pairs)
+        low, high = box_limits(self.counts.transitions, self.log_share)
+        _, unseen = box_limits(np.stack([nobody, self.counts.pairs], axis=-1), self.log_share)
+        elsewhere = np.minimum(1.0, (support.possible - support.sizes) * unseen[..., 0])
+        place = np.arange(low.shape[2])
+        real, unsure = place < support.sizes[..., None], support.unsure[..., None]
+        known = np.broadcast_to(np.where(place == 0, 1.0, 0.0), low.shape)
+        return (
+            np.where(unsure, low * real, known),
+            np.where(unsure, high * real, known),
+            np.where(support.unsure, elsewhere, 0.0),
+        )
+
+
+@float64
+def _layout(psi: Pieces, arrivals: Arrivals | None, positions: tuple[int, ...]) -> Layout:
+    signals = np.ascontiguousarray(psi.stage.swapaxes(2, 3))
+    return Layout(psi.psi, jax.device_put(signals), np.arange(signals.shape[3]), arrivals, positions)
+
+
+def _column(array: np.ndarray) -> Array:
+    return jax.device_put(np.ascontiguousarray(array)[:, None, None])
+
+
+def _flipped(array: np.ndarray) -> Array:
+    return jax.device_put(np.ascontiguousarray(array.T))
+
+
+def _ordered(array: Float[np.ndarray, "S A K"] | Int[np.ndarray, "S A K"]) -> Array:
+    return jax.device_put(np.ascontiguousarray(array.transpose(2, 1, 0)))

@@ -1,0 +1,73 @@
+"""Single laws from counts: drawn from a posterior, or smoothed. They guide exploration and output; they prove nothing.
+
+Where no support is declared both keep to the states seen to follow a state by any action; a state that was never left
+stays where it is.
+"""
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bidual._types import float64
+from bidual.models._counts import Counts
+from bidual.models._known import Known
+from bidual.models._support import NOBODY
+
+
+def posterior(counts: Counts, rng: np.random.Generator) -> Float[np.ndarray, "S A K"]:
+    """One law drawn from the Dirichlet posteriors with prior 1/K, all rows at once."""
+    real = _real(counts)
+    prior = real / np.maximum(real.sum(axis=-1, keepdims=True), 1)
+    weights = rng.standard_gamma(counts.transitions + prior)
+    # Draws with shapes near 0 may all underflow: then the row is the smoothed one.
+    lost = weights.sum(axis=-1, keepdims=True) <= 0
+    return _normalised(np.where(lost, counts.transitions + real, weights))
+
+
+def smoothed(counts: Counts) -> Float[np.ndarray, "S A K"]:
+    """(n + 1) / (N + K): one more sample of every possible successor, which keeps rare events in sight."""
+    return _normalised(counts.transitions + _real(counts))
+
+
+def start_estimate(counts: Counts, initial: Float[np.ndarray, "S"] | None) -> Float[np.ndarray, "S"]:
+    """The start law, or the frequencies of where episodes began."""
+    return counts.starts / counts.starts.sum() if initial is None else initial
+
+
+@float64
+def single_law(
+    counts: Counts, law: Float[np.ndarray, "S A K"], initial: Float[np.ndarray, "S"], states: Int[Array, "1 K A S"]
+) -> Known:
+    """A law on the lists as a model for the exact planner; `states` are the lists in its order."""
+    allowed = counts.support.allowed
+    mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
+    probabilities = np.ascontiguousarray(law.transpose(2, 1, 0))[None]
+    return Known(
+        states,
+        *jax.device_put((probabilities, mask, initial)),
+        kept=np.arange(len(allowed)),
+        fallback=np.argmax(allowed, axis=1),
+    )
+
+
+@float64
+def lists_for_planner(counts: Counts) -> Int[Array, "1 K A S"]:
+    """The lists in the exact planner's order, an unseen state's pointing to itself."""
+    return jax.device_put(np.ascontiguousarray(lists(counts).transpose(2, 1, 0))[None].astype(np.int32))
+
+
+def lists(counts: Counts) -> Int[np.ndarray, "S A K"]:
+    """The successor lists, an unseen state's pointing to itself."""
+    filled = counts.support.filled
+    return np.where(counts.support.sizes[..., None] == 0, np.arange(len(filled))[:, None, None], filled)
+
+
+def _real(counts: Counts) -> Float[np.ndarray, "S A K"]:
+    """1 for the entries of the lists, 0 for padding; an empty list counts as one entry."""
+    real = (counts.support.states != NOBODY).astype(np.float64)
+    real[..., 0] = np.where(counts.support.sizes == 0, 1.0, real[..., 0])
+    return real
+
+
+def _normalised(weights: Float[np.ndarray, "S A K"]) -> Float[np.ndarray, "S A K"]:
+    return weights / weights.sum(axis=-1, keepdims=True)

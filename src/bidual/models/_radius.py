@@ -1,0 +1,58 @@
+"""How far the true law of a row can be from the frequencies seen, at all times at once.
+
+For a row with n samples and frequencies phat the ratio of any mixture likelihood to the true likelihood is a
+martingale with mean 1, so by Ville's inequality it never exceeds rows/delta except with probability delta/rows. With
+Dirichlet(1/K, ..., 1/K) as the mixture, over K possible successors, this reads
+
+    n KL(phat || P) <= log(rows / delta) + log(maximum likelihood / mixture likelihood)     for all n,
+
+the joint ball. For a single successor the same argument with a Beta(1/2, 1/2) mixture bounds its probability: the box.
+It assumes that successive samples of a row are independent draws of one law: the transitions do not change with time.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import gammaln, xlogy
+
+_HALVINGS = 60  # of [0, 1]: down to the last bit that matters
+
+
+def ball_radius(
+    counts: Float[np.ndarray, "*rows K"], possible: Int[np.ndarray, "*rows"], log_rows_over_delta: float
+) -> Float[np.ndarray, "*rows"]:
+    """The radius of n KL(phat || P) for every row; `possible` is K, which may exceed the length of the lists."""
+    n = counts.sum(axis=-1)
+    likelihood = np.sum(xlogy(counts, counts), axis=-1) - xlogy(n, n)
+    prior = 1.0 / np.maximum(possible, 1)
+    # Successors that were never seen contribute the same to both sides, so lists need not hold them.
+    terms = gammaln(counts + prior[..., None]) - gammaln(prior)[..., None]
+    mixture = np.sum(np.where(counts > 0, terms, 0.0), axis=-1) - gammaln(n + 1)
+    return log_rows_over_delta + likelihood - mixture
+
+
+def box_limits(
+    counts: Float[np.ndarray, "*rows K"], log_entries_over_delta: float
+) -> tuple[Float[np.ndarray, "*rows K"], Float[np.ndarray, "*rows K"]]:
+    """The least and the largest probability of every successor: n kl(phat_k, p) <= radius_k."""
+    n = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    misses = n - counts
+    likelihood = xlogy(counts, counts) + xlogy(misses, misses) - xlogy(n, n)
+    mixture = gammaln(counts + 0.5) + gammaln(misses + 0.5) - 2 * gammaln(0.5) - gammaln(n + 1)
+    room = log_entries_over_delta + likelihood - mixture
+    phat = np.divide(counts, n, out=np.zeros_like(counts), where=n > 0)
+
+    def outside(p: np.ndarray) -> np.ndarray:
+        return likelihood - xlogy(counts, p) - xlogy(misses, 1 - p) > room
+
+    return _edge(outside, phat, np.zeros_like(phat)), _edge(outside, phat, np.ones_like(phat))
+
+
+def _edge(outside: Callable[[np.ndarray], np.ndarray], inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """Where between a point inside and an end of [0, 1] the interval ends, rounded outward."""
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (inner + outer)
+        is_out = outside(middle)
+        inner, outer = np.where(is_out, inner, middle), np.where(is_out, middle, outer)
+    return outer

@@ -1,0 +1,132 @@
+"""`Tabular`: finitely many states and actions, transitions to be learned by counting."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
+
+from bidual._errors import ModelError
+from bidual._lists import check_initial
+from bidual._types import Episode
+from bidual.features import Pieces, Psi
+from bidual.mdp import TabularMDP
+from bidual.models._arrivals import Paid, expected, paid_on_lists
+from bidual.models._base import Layout
+from bidual.models._counts import Counts, no_counts
+from bidual.models._known import Known
+from bidual.models._optimistic import Optimistic
+from bidual.models._posterior import lists, lists_for_planner, posterior, single_law, smoothed, start_estimate
+from bidual.models._support import read_support
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tabular:
+    """What is declared about an unknown model before the first episode. All of it is taken for granted.
+
+    Args:
+        support: which states can follow: an integer array (S, A, K), or (S, K) for all actions of a state, padded with
+            -1; or a model whose successors (not their probabilities) are used; None: any state can follow any other.
+            Nothing helps learning as much as a short list.
+        absorbing: states that are never left.
+        initial: the start state, or law over states (S,); None: the environment's own where it tells, else learned.
+        boxes: bound the probability of every successor on its own, instead of the law of a row as a whole: cheaper,
+            and a little wider.
+    """
+
+    support: ArrayLike | TabularMDP | None = None
+    absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
+    initial: int | ArrayLike | None = None
+    boxes: bool = False
+
+    def start(
+        self,
+        pieces: Pieces,
+        horizon: int,
+        allowed: Bool[np.ndarray, "S A"],
+        delta: float,
+        *,
+        absorbing: Bool[np.ndarray, "S"],
+        initial: Float[np.ndarray, "S"] | None,
+    ) -> "Knowledge":
+        """What is known before the first episode, with what an environment itself tells."""
+        ends = np.union1d(np.asarray(self.absorbing, dtype=np.int64).reshape(-1), np.flatnonzero(absorbing))
+        support = read_support(self.support, ends, allowed)
+        law = initial if self.initial is None else check_initial(self.initial, len(allowed))
+        return Knowledge(no_counts(support, len(pieces.observed)), pieces, horizon, law, delta, self.boxes)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Everything that episodes have taught so far; `update` gives the next."""
+
+    counts: Counts
+    pieces: Pieces
+    horizon: int
+    initial: Float[np.ndarray, "S"] | None
+    delta: float  # the probability that the true law is outside the set, at any time
+    boxes: bool
+
+    def update(self, episode: Episode) -> "Knowledge":
+        """Learn from one episode."""
+        return replace(self, counts=self.counts.update(episode))
+
+    @cached_property
+    def optimistic(self) -> Optimistic:
+        """All laws that may be true."""
+        return Optimistic(self.counts, self.delta, self.initial, self.boxes)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The features for the optimistic planner."""
+        return self.optimistic.restrict(self.pieces)
+
+    @property
+    def anything(self) -> Optimistic:
+        """Every law within the declared support, chance chosen freely: what an episode can possibly pay."""
+        empty = no_counts(self.counts.support, len(self.pieces.observed))
+        return Optimistic(empty, self.delta, self.initial, boxes=False, pathwise=True)
+
+    def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
+        """One law from the posterior, and the features under it."""
+        return self._single(posterior(self.counts, rng))
+
+    @property
+    def estimate(self) -> tuple[Known, Psi]:
+        """The smoothed law, and the features under it."""
+        return self._single(smoothed(self.counts))
+
+    def laws(self, rng: np.random.Generator, number: int) -> list[TabularMDP]:
+        """Several laws from the posterior, as models."""
+        return [self._model(posterior(self.counts, rng)) for _ in range(number)]
+
+    def smoothed(self) -> TabularMDP:
+        """The smoothed law as a model."""
+        return self._model(smoothed(self.counts))
+
+    def features(self, mdp: TabularMDP) -> Psi:
+        """The features under a model that was made from these counts."""
+        return expected(self.pieces, self._paid, mdp.successors.probabilities[0])
+
+    @cached_property
+    def _paid(self) -> Paid:
+        return paid_on_lists(self.pieces, self.counts)
+
+    @cached_property
+    def _lists(self) -> Int[Array, "1 K A S"]:
+        return lists_for_planner(self.counts)
+
+    def _single(self, law: Float[np.ndarray, "S A K"]) -> tuple[Known, Psi]:
+        start = start_estimate(self.counts, self.initial)
+        return single_law(self.counts, law, start, self._lists), expected(self.pieces, self._paid, law)
+
+    def _model(self, law: Float[np.ndarray, "S A K"]) -> TabularMDP:
+        if not self.counts.episodes and self.initial is None:
+            raise ModelError("nothing is known of where episodes start: run at least one, or declare initial=...")
+        start = start_estimate(self.counts, self.initial)
+        return TabularMDP((lists(self.counts), law), start, self.horizon, actions=self.counts.support.allowed)

@@ -1,0 +1,86 @@
+"""The bound that no policy can beat: the optimistic problem solved in the final set, and certified there.
+
+Values from the way there would be looser: the set is smallest at the end.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from bidual._conclude import record_of
+from bidual.certificate import Record, lower_bound
+from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
+from bidual.dual import ConicCorrective, Duals, FullyCorrective
+from bidual.models import Knowledge
+from bidual.planners import ExtendedValueIteration
+from bidual.primal_dual import Iteration, primal_dual
+
+
+class Shown(NamedTuple):
+    """What the set shows: no feasible policy pays less than `lower`; every policy violates by `conflict` units."""
+
+    lower: float | None
+    conflict: float | None
+    record: Record | None  # the multipliers that prove it
+    plans: int
+
+    def or_better(self, later: "Shown") -> "Shown":
+        """The better of two bounds: the true law is in all sets at once, so both hold."""
+        if self.conflict is not None or later.conflict is not None:
+            return max(self, later, key=lambda one: one.conflict or 0.0)
+        return max(later, self, key=lambda one: -np.inf if one.lower is None else one.lower)
+
+
+@final
+@dataclass(frozen=True)
+class FinalBound:
+    """How the optimistic problem is solved.
+
+    Args:
+        gap: to which it is solved, relative to the larger of 1 and its value.
+        max_plans: after which the best multipliers so far are taken: any of them prove a bound.
+        time_limit: seconds, likewise.
+    """
+
+    gap: float = 1e-4
+    max_plans: int = 300
+    time_limit: float = 30.0
+
+    def __call__(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Shown:
+        """Solve, and let the checker derive the bound from the multipliers."""
+        if not knowledge.counts.steady.all():
+            return Shown(None, None, None, 0)  # a signal is no function of the transition: its mean is not known
+        duals, plans = self._solved(program, knowledge)
+        if duals.conflict.value > TOLERANCE:
+            record = record_of(program, duals.conflict, 0.0)
+            conflict = lower_bound(program, record, knowledge.optimistic, knowledge.pieces)
+            if conflict is not None and conflict > 0:
+                return Shown(None, conflict, record, plans)
+        if not np.isfinite(duals.optimum.value):
+            return Shown(None, None, None, plans)
+        record = record_of(program, duals.optimum, 1.0)
+        return Shown(lower_bound(program, record, knowledge.optimistic, knowledge.pieces), None, record, plans)
+
+    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> tuple[Duals[Any], int]:
+        started, turn = time.perf_counter(), None
+        for turn in _loop(program, knowledge):
+            duals = turn.duals
+            room = self.gap * max(1.0, abs(duals.optimum.value))
+            closed = duals.feasible and duals.f - duals.optimum.value <= room
+            clash = not duals.feasible and duals.conflict.value > TOLERANCE
+            late = time.perf_counter() - started > self.time_limit
+            if closed or clash or duals.stalled or turn.number >= self.max_plans or late:
+                break
+        assert turn is not None  # the loop has no end of its own
+        return turn.duals, turn.number
+
+
+def _loop(program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Iterator[Iteration[Any]]:
+    """The corrective loop that suits the program, over all laws that may be true."""
+    psi, model, planner = knowledge.layout, knowledge.optimistic, ExtendedValueIteration()
+    if isinstance(program, AffineProgram):
+        return primal_dual(program, psi, model, planner, FullyCorrective())
+    return primal_dual(program, psi, model, planner, ConicCorrective())

@@ -1,0 +1,69 @@
+"""Objective and constraints as functionals of episodes: which are linear, and what an episode can pay at all."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.models import Knowledge
+from bidual.outputs._samples import Payments
+from bidual.planners import ExtendedValueIteration
+from bidual.problem import Problem, linear_part
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Functionals:
+    """The linear ones among f (number 0) and g (from 1 on), with the range of what one episode can pay."""
+
+    payments: Payments
+    numbers: Int[np.ndarray, "r"]
+    low: Float[np.ndarray, "r"]
+    high: Float[np.ndarray, "r"]
+
+
+def functionals(problem: Problem, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Functionals:
+    """What can be averaged over episodes, with ranges from the declared support and bounds of signals."""
+    rows, constants, numbers = _linear_rows(problem, program)
+    low, high = _ranges(rows, knowledge)
+    payments = Payments(knowledge.pieces, rows, constants)
+    return Functionals(payments, numbers, low + constants, high + constants)
+
+
+def _linear_rows(
+    problem: Problem, program: AffineProgram | ConvexProgram
+) -> tuple[Float[np.ndarray, "r H d"], Float[np.ndarray, "r"], Int[np.ndarray, "r"]]:
+    if isinstance(program, AffineProgram):
+        rows = np.concatenate([program.objective[None], program.rows])
+        return rows, np.append(program.offset, -program.limits), np.arange(len(rows))
+    x = problem.embedding
+    part = linear_part(problem)
+    if part is None:
+        return np.zeros((0, x.horizon, x.features.dimension)), np.zeros(0), np.zeros(0, dtype=np.int64)
+    straight, names = part
+    affine = straight.program()
+    if not isinstance(affine, AffineProgram):  # CVXPY added variables of its own, for a cumulative sum for example
+        return np.zeros((0, x.horizon, x.features.dimension)), np.zeros(0), np.zeros(0, dtype=np.int64)
+    numbers, start = [], 1
+    for line in problem.lines():
+        numbers += range(start, start + line.bounds.size) if line.name in names else []
+        start += line.bounds.size
+    rows, constants = affine.rows, -affine.limits
+    if problem.objective.expr.is_affine():
+        rows, constants = np.concatenate([affine.objective[None], rows]), np.append(affine.offset, constants)
+        numbers = [0, *numbers]
+    return rows, constants, np.array(numbers, dtype=np.int64)
+
+
+def _ranges(
+    rows: Float[np.ndarray, "r H d"], knowledge: Knowledge
+) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
+    """The least and the most that an episode can pay: planning where chance is on one's side, and where it is not."""
+    model, planner = knowledge.anything, ExtendedValueIteration()
+    layout = model.restrict(knowledge.pieces)
+    low = np.array([planner(model, layout, row).lower for row in rows])
+    high = np.array([-planner(model, layout, -row).lower for row in rows])
+    slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of the planner's arithmetic
+    return low - slack, high + slack

@@ -1,0 +1,70 @@
+"""Regret and violation of the policies that were run, where the true model is known: both definitions.
+
+The paper's are those of the mixture: T (f(Psi of the mixture) - f*) and T g(Psi of the mixture), where good episodes
+make up for bad ones. The stronger ones add up positive parts, episode by episode.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Psi
+from bidual.mdp import TabularMDP
+from bidual.outputs._certainty import values_of
+from bidual.policies import DeterministicPolicy
+from bidual.policies import embedding as embedding_of
+
+_LOOKS = 200  # at curved problems, where each takes an evaluation of the mixture
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Regret:
+    """Sums over the first `episodes` episodes; the objective in its minimising form, one column per constraint row."""
+
+    episodes: Int[np.ndarray, "n"]
+    regret: Float[np.ndarray, "n"]
+    violation: Float[np.ndarray, "n m"]
+    positive_regret: Float[np.ndarray, "n"]
+    positive_violation: Float[np.ndarray, "n m"]
+
+
+def regret_of(
+    program: AffineProgram | ConvexProgram,
+    psi: Psi,
+    truth: TabularMDP,
+    executed: Sequence[DeterministicPolicy],
+    optimum: float,
+) -> Regret:
+    """The regret against `optimum` (minimising) of the policies in the order they were run."""
+    distinct = {id(policy): policy for policy in executed}
+    embeddings = {key: embedding_of(truth, psi, policy) for key, policy in distinct.items()}
+    nothing = np.zeros(0 if isinstance(program, AffineProgram) else program.num_auxiliary)
+    values = {key: values_of(program, one, nothing) for key, one in embeddings.items()}
+    f = np.array([values[id(policy)][0] for policy in executed])
+    g = np.stack([values[id(policy)][1] for policy in executed])
+    T = len(executed)
+    times = np.arange(1, T + 1)
+    if not isinstance(program, AffineProgram):
+        times = np.unique(np.geomspace(1, T, _LOOKS).astype(np.int64))
+    if isinstance(program, AffineProgram):
+        mixed_f, mixed_g = np.cumsum(f), np.cumsum(g, axis=0)
+    else:
+        order = list(embeddings)
+        places = np.array([order.index(id(policy)) for policy in executed])
+        stacked = np.stack(list(embeddings.values()))
+        shares = [np.bincount(places[:t], minlength=len(order)) / t for t in times]
+        mixed = [values_of(program, np.tensordot(share, stacked, axes=1), nothing) for share in shares]
+        mixed_f, mixed_g = times * [one[0] for one in mixed], times[:, None] * np.stack([one[1] for one in mixed])
+    over = program.violations(g)
+    return Regret(
+        episodes=times,
+        regret=mixed_f - times * optimum,
+        violation=mixed_g,
+        positive_regret=np.cumsum(np.maximum(f - optimum, 0.0))[times - 1],
+        positive_violation=np.cumsum(over, axis=0)[times - 1],
+    )

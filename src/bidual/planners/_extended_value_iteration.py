@@ -1,0 +1,145 @@
+"""Optimistic planning: the cheapest policy under the cheapest law that may be true.
+
+V_h(s) = min_a  theta_h . psi_h(s, a) + min over P in the row's set of sum_k P_k (theta_h . arrival_k + V_{h+1}(s'_k))
+
+What is paid on arrival is inside the inner minimum: its expectation under some estimate would leak what is not known.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bidual._types import float64
+from bidual.models import Arrivals, Layout, Optimistic, Rows
+from bidual.planners._base import AbstractPlanner, Plan
+from bidual.planners._passes import Cost, at, chosen, stage_cost
+from bidual.planners._rows import cheapest
+
+
+@final
+@dataclass(frozen=True)
+class ExtendedValueIteration(AbstractPlanner[Optimistic]):
+    """The exact planner over sets of laws. Ties go to the lowest action."""
+
+    @float64
+    def __call__(self, model: Optimistic, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+        """One backward pass that chooses actions and laws, and one forward pass through them."""
+        cost = Cost(*psi.cost(theta))
+        on_arrival = theta[:, list(psi.positions)]
+        lower, actions, *expected, paid = _plan(
+            model.rows, psi.signals, psi.arrivals, cost, on_arrival, open_=model.open
+        )
+        embedding = psi.embedding(*expected)
+        if psi.positions:
+            embedding = np.array(embedding)
+            embedding[:, list(psi.positions)] += np.asarray(paid)
+        return Plan(actions, embedding, float(np.vdot(theta, embedding)), lower=float(lower))
+
+
+class _Taken(NamedTuple):
+    """What a backward step leaves for the forward pass: the actions, and the laws and places they lead to."""
+
+    action: Int[Array, "R"]
+    law: Float[Array, "K R"]
+    states: Int[Array, "K R"]
+    paid: Float[Array, "n R"]
+
+
+@jax.jit(static_argnames=("open_",))
+def _plan(
+    model: Rows,
+    psi: Float[Array, "steps d A R"],
+    arrivals: Arrivals | None,
+    cost: Cost,
+    on_arrival: Float[Array, "H n"],
+    *,
+    open_: bool,
+) -> tuple[Array, ...]:
+    steps = jnp.arange(cost.signals.shape[0])
+    label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
+
+    def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _Taken]:
+        W, states = _payments(model, arrivals, on_arrival[h], V, h, open_=open_)
+        choice = cheapest(model.rows, W)
+        Q = stage_cost(psi, cost, h) + choice.bound
+        if model.allowed is not None:
+            Q = jnp.where(model.allowed, Q, jnp.inf)
+        action = jnp.argmin(Q, axis=0).astype(label)
+        law, targets = chosen(choice.law, action), chosen(states, action)
+        paid = _paid(arrivals, on_arrival[h], law, targets, action, h, listed=model.states.shape[0])
+        return jnp.min(Q, axis=0), _Taken(action, law, targets, paid)
+
+    def forward(mu: Float[Array, "R"], now: tuple[Int[Array, ""], _Taken]) -> tuple[Float[Array, "R"], tuple]:
+        h, taken = now
+        embedding = chosen(at(psi, h), taken.action) @ mu
+        arrived = jnp.zeros_like(mu).at[taken.states.ravel()].add((taken.law * mu[None]).ravel())
+        pairs = None
+        if cost.pairs is not None:
+            choices = jnp.arange(psi.shape[2], dtype=label)[:, None]
+            pairs = jnp.where(taken.action[None] == choices, mu[None], 0.0)
+        return arrived, (embedding, None if cost.visits is None else mu, pairs, taken.paid @ mu)
+
+    V, taken = jax.lax.scan(backward, jnp.zeros(psi.shape[3]), steps, reverse=True)
+    first = cheapest(model.start.rows, V[model.start.states])
+    start = jnp.zeros_like(V).at[model.start.states.ravel()].add(first.law.ravel())
+    _, expected = jax.lax.scan(forward, start, (steps, taken))
+    return first.bound[0, 0], taken.action, *expected
+
+
+def _payments(
+    model: Rows, arrivals: Arrivals | None, t: Float[Array, "n"], V: Float[Array, "R"], h: Array, *, open_: bool
+) -> tuple[Float[Array, "k A R"], Int[Array, "k A R"]]:
+    """What each successor pays from here on, with the best of all states last where lists are open."""
+    W = V[model.states]
+    if arrivals is not None:
+        W = W + _pay(t, at(arrivals.low, h), None if arrivals.high is None else at(arrivals.high, h))
+    if not open_:
+        return W, model.states
+    if arrivals is None or arrivals.far is None:
+        best = jnp.broadcast_to(jnp.argmin(V).astype(model.states.dtype), W.shape[1:])
+        elsewhere = V[best]
+    else:
+        everywhere = jnp.tensordot(t, at(arrivals.far, h), axes=1) + V[:, None, None]
+        best = jnp.argmin(everywhere, axis=0).astype(model.states.dtype)
+        elsewhere = jnp.min(everywhere, axis=0)
+    if arrivals is not None:
+        elsewhere = elsewhere + _pay(t, arrivals.floor, arrivals.ceiling)
+    return jnp.concatenate([W, elsewhere[None]]), jnp.concatenate([model.states, best[None]])
+
+
+def _pay(t: Float[Array, "n"], low: Float[Array, "n ..."], high: Float[Array, "n ..."] | None) -> Array:
+    """The least t . signal for signals between their ends."""
+    if high is None:
+        return jnp.tensordot(t, low, axes=1)
+    return jnp.tensordot(jnp.maximum(t, 0.0), low, axes=1) + jnp.tensordot(jnp.minimum(t, 0.0), high, axes=1)
+
+
+def _paid(
+    arrivals: Arrivals | None,
+    t: Float[Array, "n"],
+    law: Float[Array, "k R"],
+    targets: Int[Array, "k R"],
+    action: Int[Array, "R"],
+    h: Array,
+    *,
+    listed: int,
+) -> Float[Array, "n R"]:
+    """The signals on arrival, expected under the law taken, at the ends that the plan believes in."""
+    R = law.shape[1]
+    if arrivals is None:
+        return jnp.zeros((0, R))
+    low = at(arrivals.low, h)
+    ends = low if arrivals.high is None else jnp.where((t > 0)[:, None, None, None], low, at(arrivals.high, h))
+    taken = jnp.stack([chosen(signal, action) for signal in ends])
+    paid = jnp.einsum("nkr,kr->nr", taken, law[:listed])
+    if law.shape[0] == listed:
+        return paid
+    beyond = jnp.where(t > 0, arrivals.floor, arrivals.ceiling)[:, None]
+    if arrivals.far is not None:
+        everyone = jnp.arange(R)
+        beyond = beyond + at(arrivals.far, h)[:, targets[-1], action.astype(jnp.int32), everyone]
+    return paid + beyond * law[-1][None]

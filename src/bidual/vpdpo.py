@@ -1,0 +1,61 @@
+"""Algorithm 1 of the paper over an environment: plan optimistically, run the plan, learn from it, again."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+from bidual._keys import Draw, Purpose
+from bidual._types import Episode
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.envs import AbstractEnvironment
+from bidual.explorers import AbstractExplorer, Choice
+from bidual.models import Knowledge
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LoopState:
+    """All that the loop needs to go on: what is known, and the explorer's memory."""
+
+    episodes: int
+    knowledge: Knowledge
+    memory: Any
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """One turn of the loop: the policy that was run, what happened, and the state after it."""
+
+    number: int
+    choice: Choice
+    episode: Episode
+    state: LoopState
+
+
+def vpdpo(
+    program: AffineProgram | ConvexProgram,
+    env: AbstractEnvironment,
+    explorer: AbstractExplorer[Any],
+    state: LoopState,
+    *,
+    seed: int,
+) -> Iterator[Iteration]:
+    """One `Iteration` per episode, for as long as the caller asks.
+
+    It yields after the update, so every yield is a state to go on from; all draws belong to (seed, episode).
+    """
+    knowledge, memory = state.knowledge, state.memory
+    for t in itertools.count(state.episodes + 1):
+        choice, memory = explorer(program, memory, knowledge, Draw(seed, Purpose.PLAN, t))  # dual and planner
+        episode = env.collect(choice.policy, Draw(seed, Purpose.LEARN, t))
+        knowledge = knowledge.update(episode)
+        yield Iteration(t, choice, episode, LoopState(t, knowledge, memory))
+
+
+def first_state(
+    program: AffineProgram | ConvexProgram, explorer: AbstractExplorer[Any], knowledge: Knowledge
+) -> LoopState:
+    """The state before the first episode."""
+    return LoopState(0, knowledge, explorer.init(program, knowledge))
