@@ -18,6 +18,8 @@ from bidual.mdp import TabularMDP
 
 NOBODY = -1  # what pads a list
 
+_SMALL = 10**6  # entries of a table over (S, A, S) that are no burden
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,23 @@ class Support:
         first = np.maximum(self.states[..., :1], 0)
         return np.where(self.states == NOBODY, first, self.states)
 
+    @cached_property
+    def _places(self) -> Int[np.ndarray, "S A S"] | None:
+        """For small models, where every possible arrival stands: looking it up is faster than searching lists."""
+        S, A, K = self.states.shape
+        if S * A * S > _SMALL:
+            return None
+        places = np.full((S, A, S + 1), NOBODY)
+        rows, columns = np.arange(S)[:, None, None], np.arange(A)[None, :, None]
+        places[rows, columns, self.states] = np.arange(K)  # padding writes to the last column, which nobody reads
+        return places
+
     def find(
         self, states: Int[np.ndarray, "n"], actions: Int[np.ndarray, "n"], arrivals: Int[np.ndarray, "n"]
     ) -> Int[np.ndarray, "n"]:
         """Where in their lists these transitions stand; NOBODY for those that are in none."""
+        if self._places is not None:
+            return self._places[states, actions, arrivals]
         match = self.states[states, actions] == arrivals[:, None]
         return np.where(match.any(axis=1), match.argmax(axis=1), NOBODY)
 

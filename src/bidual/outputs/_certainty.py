@@ -2,7 +2,7 @@
 
 In the raw frequencies an optimiser finds the rows whose risks were by chance never seen (a rover that falls into pits
 four times as often as it may). One more sample of every possible successor takes that away; tightening each limit by
-two posterior standard deviations, but never by more than a tenth, pays for what is still unknown.
+one and a half posterior standard deviations, but never by more than 15 percent, pays for what is still unknown.
 """
 
 import time
@@ -52,8 +52,8 @@ class CertaintyEquivalent:
         time_limit: seconds for each of the two solves.
     """
 
-    deviations: float = 2.0
-    most: float = 0.1
+    deviations: float = 1.5
+    most: float = 0.15
     draws: int = 32
     gap: float = 1e-5
     time_limit: float = 30.0
