@@ -53,7 +53,7 @@ class Support:
         return np.where(self.states == NOBODY, first, self.states)
 
     @cached_property
-    def _places(self) -> Int[np.ndarray, "S A S"] | None:
+    def _places(self) -> Int[np.ndarray, "S A arrivals"] | None:
         """For small models, where every possible arrival stands: looking it up is faster than searching lists."""
         S, A, K = self.states.shape
         if S * A * S > _SMALL:
