@@ -38,7 +38,7 @@ def verdict(setting: Setting, shown: Shown, made: Made, estimates: Estimates, *,
         violations=setting.program.violations(g),
         violations_upper=over,
         embedding=made.embedding,
-        visits=np.zeros((0, 0)),
+        visits=made.visits,
     )
     lines = setting.problem.lines()
     conflict = None

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from bidual._announce import assumptions_of, mixture_of_policies, output_of, verdict
 from bidual._errors import EnvError, ProblemError
 from bidual._keys import Draw, Purpose, check_seed
-from bidual._prepare import Setting, prepare_learning
+from bidual._prepare import Setting, check_counts, prepare_learning
 from bidual._solve import solve
 from bidual._types import Episode
 from bidual.bounds import Executed, Restarts
@@ -22,7 +23,7 @@ from bidual.models import Knowledge, Tabular
 from bidual.outputs import Estimates, Made, Regret, Shown, evaluated, fresh_episodes, in_model, regret_of
 from bidual.policies import AbstractPolicy, DeterministicPolicy
 from bidual.problem import Problem
-from bidual.vpdpo import LoopState, first_state, vpdpo
+from bidual.vpdpo import LoopState, first_state, resumed, vpdpo
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -46,7 +47,8 @@ class StopWhen:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not (self.gap > 0 and self.violation >= 0):
+        numbers = isinstance(self.gap, Real) and isinstance(self.violation, Real)
+        if not (numbers and self.gap > 0 and self.violation >= 0):
             raise ProblemError(f"stop_when needs gap > 0 and violation >= 0; got {self.gap!r} and {self.violation!r}")
 
     def met(self, solution: Learned) -> bool:
@@ -93,7 +95,8 @@ def learn(
         progress: called now and then with a `Look`.
         state: where an earlier run stopped, to go on from there.
     """
-    _check(episodes, evaluation, time_limit)
+    check_counts(episodes, evaluation, time_limit)
+    _check_kinds(explorer, stop_when, state)
     started = time.perf_counter()
     setting = prepare_learning(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
     run = _Run(setting, state, started)
@@ -104,20 +107,21 @@ def learn(
             late = time_limit is not None and time.perf_counter() - started > time_limit
             if run.state.episodes >= episodes or late:
                 break
-            if run.look_is_due() or run.words_are_due():
-                look = run.look() if run.look_is_due() else run.words()
+            due = run.look_is_due()
+            if due or run.words_are_due():
+                look = run.look() if due else run.words()
                 if progress is not None:
                     progress(look)
-                if stop_when is not None and look is run.looks[-1] and run.state.episodes >= 100:
+                if stop_when is not None and due and run.state.episodes >= 100:
                     solution = run.concluded(_evaluation(run.state.episodes), stop_when.gap)
                     if stop_when.met(solution):
                         return solution
+        run.look()
+        if progress is not None:
+            progress(run.looks[-1])
+        return run.concluded(count, None if stop_when is None else stop_when.gap)
     except EnvError as error:
         raise _with_state(error, run.state) from error
-    run.look()
-    if progress is not None:
-        progress(run.looks[-1])
-    return run.concluded(count, None if stop_when is None else stop_when.gap)
 
 
 def _evaluation(episodes: int) -> int:
@@ -125,13 +129,14 @@ def _evaluation(episodes: int) -> int:
     return max(50, episodes // 3)
 
 
-def _check(episodes: int, evaluation: int | None, time_limit: float | None) -> None:
-    for name, number, least in (("episodes", episodes, 1), ("evaluation", evaluation, 0)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= least):
-            raise ProblemError(f"{name} must be a whole number, at least {least}; got {number!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
+def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
+    for name, given, kind, remedy in (
+        ("explorer", explorer, AbstractExplorer, "for instance bd.explorers.Thompson()"),
+        ("stop_when", stop_when, StopWhen, "bd.stop_when(gap=0.05)"),
+        ("state", state, LoopState, "the `state` of an EnvError that learn raised"),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")
 
 
 def _with_state(error: EnvError, state: LoopState) -> EnvError:
@@ -149,7 +154,9 @@ class _Run:
 
     def __init__(self, setting: Setting, state: LoopState | None, started: float) -> None:
         self.setting, self.started = setting, started
-        self.state = first_state(setting.program, setting.explorer, setting.knowledge) if state is None else state
+        self.state = first_state(setting.program, setting.explorer, setting.knowledge)
+        if state is not None:
+            self.state = resumed(state, setting.knowledge)
         self.first = self.state.episodes
         self.policies: list[DeterministicPolicy] = []
         self.episodes: list[Episode] = []

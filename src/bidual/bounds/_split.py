@@ -8,6 +8,7 @@ k-th time: the shares sum to 1, so nobody has to say in advance how often it wil
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import final
 
 from bidual._errors import ProblemError
@@ -56,7 +57,7 @@ def share(k: int) -> float:
 
 def check_delta(name: str, delta: float) -> None:
     """A probability of failure is strictly between 0 and 1; NaN is not."""
-    if not 0 < delta < 1:
+    if not (isinstance(delta, Real) and 0 < delta < 1):
         raise ProblemError(
             f"{name} must be strictly between 0 and 1; got {delta!r}: it is the probability that a bound may fail "
             "with, 0.05 for instance"

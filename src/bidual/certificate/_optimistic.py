@@ -131,8 +131,8 @@ def _rows(
 
 def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
-    value, lost = ball_minimum(frequencies, np.array(radius), V[states])
-    return float(value), float(lost)
+    value, lost = ball_minimum(frequencies[None], np.array([radius]), V[None, states])
+    return float(value[0]), float(lost[0])
 
 
 def ball_minimum(
