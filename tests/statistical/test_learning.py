@@ -70,7 +70,7 @@ def test_ten_seeds_without_declared_successors(tmp_path, floor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("floor", "gap"), zip(CERTIFIED, (0.035, 0.015), strict=True), ids=("rover", "box"))
+@pytest.mark.parametrize(("floor", "gap"), list(zip(CERTIFIED, (0.035, 0.015), strict=True)), ids=("rover", "box"))
 def test_certified_gaps_after_ten_thousand_episodes(tmp_path, floor, gap):
     assert sum(found <= gap for found in _found(tmp_path, floor, 10)["gaps"]) >= 9
 
