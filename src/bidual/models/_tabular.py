@@ -19,7 +19,15 @@ from bidual.models._base import Layout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._known import Known
 from bidual.models._optimistic import Optimistic
-from bidual.models._posterior import lists, lists_for_planner, posterior, single_law, smoothed, start_estimate
+from bidual.models._posterior import (
+    lists,
+    lists_for_planner,
+    posterior,
+    single_law,
+    smoothed,
+    start_estimate,
+    with_strangers,
+)
 from bidual.models._support import read_absorbing, read_support
 
 
@@ -100,7 +108,12 @@ class Knowledge:
 
     def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
         """One law from the posterior, and the features under it."""
-        return self._single(posterior(self.counts, rng))
+        if not self.counts.support.open:
+            return self._single(posterior(self.counts, rng))
+        counts, prior = with_strangers(self.counts, rng)
+        law, start = posterior(counts, rng, prior), start_estimate(self.counts, self.initial)
+        model = single_law(counts, law, start, lists_for_planner(counts))
+        return model, expected(self.pieces, paid_on_lists(self.pieces, counts), law)
 
     @property
     def estimate(self) -> tuple[Known, Psi]:
