@@ -41,7 +41,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="whether the learner is told which states can follow, where a model is simulated (default declared)",
     )
     parser.add_argument(
-        "--evaluation", type=int, metavar="N", help="fresh episodes to evaluate the policy on (default a fifth)"
+        "--evaluation", type=int, metavar="N", help="fresh episodes to evaluate the policy on (default a share of N)"
     )
     parser.add_argument(
         "--stop-gap", type=float, metavar="G", help="stop as soon as the policy is certified to be this near to optimal"
