@@ -389,8 +389,11 @@ def test_learning_lines_are_the_looks_in_the_users_sense(name):
     top, bottom = bd.report.learning_figure(solution, optimum=2.5).axes
     looks = solution.history
     side = "above" if name == "rover" else "below"
+    unbeaten = _line(top, f"no feasible policy\nis {side}")
+    final = solution.upper if name == "rover" else solution.lower
+    np.testing.assert_array_equal(unbeaten.get_xdata()[:-1], [look.episodes for look in looks])
+    np.testing.assert_array_equal(unbeaten.get_ydata(), _known([*(look.bound for look in looks), final]))
     for axes, start, values in (
-        (top, f"no feasible policy\nis {side}", [look.bound for look in looks]),
         (top, "the mixture", [look.reached for look in looks]),
         (bottom, "of that mixture", [look.violation for look in looks]),
     ):

@@ -48,13 +48,15 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
 
 def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optimum: float | None) -> None:
     maximises = solution.sense == "maximize"
-    bound = _numbers([look.bound for look in solution.history])
+    bound = _numbers([*(look.bound for look in solution.history), solution.upper if maximises else solution.lower])
     reached = _numbers([look.reached for look in solution.history])
     unbeaten, own = (VERMILLION, BLUE) if maximises else (BLUE, VERMILLION)  # upper and lower, as in bounds_figure
-    _draw_line(axes, episodes, bound, unbeaten, f"no feasible policy\nis {'above' if maximises else 'below'} this")
     side = "above" if maximises else "below"
+    # At the right end: the bound that is returned, to which fresh episodes may have added.
+    ends = np.append(episodes, _right_end(episodes))
+    _draw_line(axes, ends, bound, unbeaten, f"no feasible policy\nis {side} this")
     _draw_line(axes, episodes, reached, own, f"the mixture of the policies\nrun so far is {side} this")
-    axes.fill_between(episodes, reached, bound, color=own, alpha=0.08, linewidth=0)
+    axes.fill_between(episodes, reached, bound[:-1], color=own, alpha=0.08, linewidth=0)
     interval = solution.outputs[0].objective
     _mark_policy(axes, episodes, interval, _whose(solution))
     if optimum is not None:
