@@ -11,7 +11,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(RUNTIME)  ## solve the rover, print its certificate, draw what it does
+demo: $(RUNTIME)  ## learn the rover from scratch, say what is certain, draw it (half a minute)
 	@$(BIN)/bidual demo
 
 test: $(DEV)  ## the tests

@@ -201,7 +201,7 @@ class Learned:
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
-        facts += [("objective", f"{self.sense}: {self.outputs[0].objective}")]
+        facts += [("objective", self._objective_words())]
         facts += [("certificate", words) for words in self._certificate_words()]
         facts += [("constraint", self._constraint_words(constraint)) for constraint in self.constraints]
         facts += [("also", str(output)) for output in self.outputs[1:]]
@@ -209,12 +209,22 @@ class Learned:
         facts += [("effort", self._effort_words())]
         return facts
 
+    def _objective_words(self) -> str:
+        own = self.outputs[0]
+        if not own.episodes:
+            return f"{self.sense}: {own.objective.value:.6g} in the learned model: no episode was spent on the policy"
+        return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes"
+
     def _certificate_words(self) -> list[str]:
         side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
         if bound is None:
             return ["no bound on what other policies can reach is claimed"]
         words = f"no policy that keeps the constraints can be {side} {bound:.6g}"
-        return [words if self.gap is None else f"{words}: the policy is at most {max(self.gap, 0.0):.3g} from optimal"]
+        if self.gap is None:
+            return [words]
+        # A policy that may violate something may also be beyond the optimum.
+        what = "that" if self.status is Status.UNDECIDED else "optimal"
+        return [f"{words}: the policy is at most {max(self.gap, 0.0):.3g} from {what}"]
 
     def _constraint_words(self, c: ConstraintResult) -> str:
         entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""

@@ -78,6 +78,14 @@ class TabularMDP:
         """Which actions each state allows."""
         return self.successors.allowed
 
+    @property
+    def absorbing(self) -> Bool[np.ndarray, "S"]:
+        """Which states no allowed action leaves, at any step."""
+        lists = self.successors
+        here = np.arange(self.num_states)[:, None, None]
+        away = (lists.states != here) & (lists.probabilities > 0)
+        return ~(away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
+
     @classmethod
     def from_gymnasium(
         cls, env: "Env[Any, Any] | str", horizon: int, *, initial: int | ArrayLike | None = None, **options: object

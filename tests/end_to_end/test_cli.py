@@ -140,12 +140,17 @@ def test_price_where_no_limit_can_be_kept_is_exit_3(bidual):
 
 
 def test_demo_tells_its_story(bidual, tmp_path):
-    process = bidual("demo")
+    process = bidual("demo", "--episodes", "150")
     assert process.returncode == 0, process.stderr
-    assert "No policy that keeps the damage within 0.3 earns more than 1.536289" in process.stdout
-    for name in ("visits.png", "policy.png", "bounds.png"):
+    assert "It is sure of this, with probability 95%, all at once:\n  its policy earns at least 1." in process.stdout
+    assert "no policy that keeps the damage within 0.3 can earn more than 1.5" in process.stdout
+    assert "no policy that keeps the damage within 0.3 earns more than 1.536289" in process.stdout
+    for name in ("learning.png", "visits.png", "known/visits.png", "known/policy.png", "known/bounds.png"):
         assert (tmp_path / "bidual-demo" / name).read_bytes().startswith(b"\x89PNG")
         assert f"  {Path('bidual-demo') / name}\n" in process.stdout
+    assert json.loads((tmp_path / "bidual-demo" / "solution.json").read_text())["episodes"] == 150
+    process = bidual("check", "bidual-demo/known/solution.bidual")
+    assert process.stdout.startswith("check passed: optimal")
 
 
 def test_tasks_lists_parameters_constraints_and_optima(bidual):

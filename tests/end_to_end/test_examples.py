@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from bidual.cli._target import load_unknown
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIMA = {"frozenlake.py": 0.620873}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
+LEARNS = ("frozenlake_learn.py",)
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS}
 
 
 @pytest.mark.parametrize("name", OPTIMA)
@@ -35,3 +38,14 @@ def test_an_example_is_a_script(name, tmp_path):
     process = subprocess.run([sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("optimal")
+
+
+@pytest.mark.parametrize("name", LEARNS)
+def test_an_example_learns(name, tmp_path):
+    """With few episodes; what is best does not depend on them."""
+    command = [sys.executable, EXAMPLES / name, "30"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.endswith("the best policy reaches the goal with probability 0.464\n")
+    target = load_unknown(str(EXAMPLES / name), [], None)
+    assert (target.env, target.truth) == ("FrozenLake-v1", None)

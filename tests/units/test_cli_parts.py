@@ -2,14 +2,23 @@
 
 import io
 import sys
+from dataclasses import replace
 
+import cvxpy as cp
+import numpy as np
 import pytest
 
+import bidual as bd
 from bidual import cli
 from bidual.cli import _progress
+from bidual.cli._target import load_unknown
+from bidual.cli._truth import truth_of
+from bidual.learned import Look
+from bidual.policies import MarkovPolicy
 from bidual.solution import Progress
 
 STATES = [Progress(1, None, 2.0, 0.5, 0.1), Progress(2, 1.5, 2.0, 0.0, 12.0)]
+LOOKS = [Look(1, None, None, None, 3, 2.0), Look(21, 1.5, 0.25, 0.125, 9, 4.0), Look(500, 1.25, 1.0, 0.0, 99, 12.0)]
 
 
 def test_ctrl_c_is_exit_130(monkeypatch, capsys):
@@ -51,6 +60,91 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
         for state in STATES:
             show(state)
     assert "rover" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("look", "maximises", "words"),
+    [
+        (LOOKS[0], True, "1/500 episodes"),
+        (
+            LOOKS[1],
+            True,
+            "no policy above 1.5, mixture at least 0.25, violation at most 0.12, 10 episodes/s, 48 s left",
+        ),
+        (LOOKS[2], False, "no policy below 1.25, mixture at most 1, violation at most 0, now evaluating the policy"),
+    ],
+)
+def test_learning_in_words(look, maximises, words, monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.0)
+    with _progress.learning_line("rover", 500, maximises=maximises) as show:
+        for each in LOOKS[: LOOKS.index(look) + 1]:
+            show(each)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("rover: ")
+    assert last.endswith(words)
+
+
+def test_speed_is_that_of_the_last_seconds():
+    speed = _progress._Speed()
+    for seconds in range(100):
+        episodes_per_second = speed(Look(seconds * (10 if seconds < 50 else 30), None, None, None, 0, float(seconds)))
+    assert episodes_per_second == 30
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99.0, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
+def test_durations(seconds, words):
+    assert _progress._duration(seconds) == words
+
+
+def test_an_unknown_support_declares_only_what_is_never_left():
+    known = load_unknown("rover", [], None)
+    assert known.model.support is known.truth is known.env
+    unknown = load_unknown("rover", [], "unknown")
+    assert unknown.model.support is None
+    cells = "".join(unknown.grid.rows)
+    assert unknown.model.absorbing.tolist() == [i for i, cell in enumerate(cells) if cell in "PG"]
+
+
+def _media(curved):
+    """The media task, or a curved problem over its model."""
+    task = bd.tasks.find("media").with_settings({})
+    if not curved:
+        return task.problem, task.mdp
+    x = task.mdp.embedding(empty=np.eye(10)[0], fast=np.array([[1.0, 0.0]] * 10))
+    wish = cp.norm(cp.hstack([cp.sum(x.empty) - 6, cp.sum(x.fast) - 3]))
+    return bd.Problem(cp.Minimize(wish), {"fast": cp.sum(x.fast) <= 4}), task.mdp
+
+
+@pytest.mark.parametrize("curved", [False, True])
+def test_the_truth_about_an_optimal_policy_is_its_optimum(curved):
+    """Of a policy that was not learned but solved for."""
+    problem, mdp = _media(curved)
+    best = bd.solve(problem, mdp)
+    learned = bd.learn(problem, mdp, bd.models.Tabular(support=mdp), episodes=1, evaluation=0)
+    first = replace(learned.outputs[0], policy=best.policy)
+    truth = truth_of(replace(learned, outputs=(first, *learned.outputs[1:])), problem, mdp)
+    assert truth.value == pytest.approx(best.value, abs=1e-9)
+    assert [c.value for c in truth.constraints] == pytest.approx([c.value for c in best.constraints], abs=1e-9)
+    assert truth.optimum == best.value  # the same solve again
+
+
+def test_the_truth_may_be_that_nothing_is_feasible():
+    task = bd.tasks.find("media").with_settings({"budget": "-1"})
+    learned = bd.learn(task.problem, task.mdp, episodes=1, evaluation=0)
+    truth = truth_of(learned, task.problem, task.mdp)
+    assert truth.optimum is None
+    assert str(truth).endswith("the problem is infeasible there")
+    assert "(violated)" in str(truth)
+
+
+def test_a_policy_of_nothing_but_one_action_is_told_truly():
+    """Ten steps of the fast service, counted by hand."""
+    task = bd.tasks.find("media").with_settings({})
+    learned = bd.learn(task.problem, task.mdp, episodes=1, evaluation=0)
+    fast = MarkovPolicy(np.broadcast_to([1.0, 0.0], (10, 10, 2)).copy())
+    truth = truth_of(replace(learned, outputs=(replace(learned.outputs[0], policy=fast),)), task.problem, task.mdp)
+    assert truth.constraints[0].value == pytest.approx(10.0)
+    assert "fast 10 <= 5 (violated)" in str(truth)
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,101 @@ def test_arrays_that_do_not_belong_together_are_refused(change, message):
         bd.report.curve_figure(**{**CURVE, **change})
 
 
+# Learning
+
+
+@cache
+def _learned(name, *settings, episodes=40, evaluation=60):
+    task = bd.tasks.find(name).with_settings(dict(settings))
+    model = bd.models.Tabular(support=task.mdp)
+    learned = bd.learn(task.problem, task.mdp, model, episodes=episodes, evaluation=evaluation)
+    return task.grid, replace(learned, task=name)
+
+
+def _mark(axes, start):
+    """The diamond of the returned policy: its place, its value, and the ends of its bar."""
+    (bar,) = [c for c in axes.containers if c.get_label().startswith(start)]
+    marker, _, bars = bar.lines
+    ends = [segment[:, 1] for collection in bars for segment in collection.get_segments()]
+    return marker.get_xdata()[0], marker.get_ydata()[0], ends[0].tolist() if ends else None
+
+
+@pytest.mark.parametrize("name", ["rover", "media"])
+def test_learning_lines_are_the_looks_in_the_users_sense(name):
+    _, solution = _learned(name)
+    top, bottom = bd.report.learning_figure(solution, optimum=2.5).axes
+    looks = solution.history
+    side = "above" if name == "rover" else "below"
+    unbeaten = _line(top, f"no feasible policy\nis {side}")
+    final = solution.upper if name == "rover" else solution.lower
+    np.testing.assert_array_equal(unbeaten.get_xdata()[:-1], [look.episodes for look in looks])
+    np.testing.assert_array_equal(unbeaten.get_ydata(), _known([*(look.bound for look in looks), final]))
+    for axes, start, values in (
+        (top, "the mixture", [look.reached for look in looks]),
+        (bottom, "of that mixture", [look.violation for look in looks]),
+    ):
+        line = _line(axes, start)
+        np.testing.assert_array_equal(line.get_xdata(), [look.episodes for look in looks])
+        np.testing.assert_array_equal(line.get_ydata(), _known(values))
+    assert f"run so far is {side}" in _line(top, "the mixture").get_label()
+    assert _line(top, "the true optimum").get_ydata() == [2.5, 2.5]
+    assert bottom.get_xscale() == "log"
+    assert "probability 0.95" in bottom.get_xlabel()
+
+
+def test_the_returned_policy_stands_at_the_right_end_with_its_interval():
+    _, solution = _learned("media")
+    top, bottom = bd.report.learning_figure(solution).axes
+    own = solution.outputs[0].objective
+    x, value, ends = _mark(top, "the policy returned,\non 60 fresh episodes")
+    assert x > solution.episodes
+    assert value == own.value
+    np.testing.assert_allclose(ends, [own.lower, own.upper])
+    worst = solution.constraints[0].violation_upper
+    assert _mark(bottom, "of the policy returned")[1:] == (worst, None)
+    assert not [line for line in top.lines if line.get_label() == "the true optimum"]
+
+
+def test_early_bounds_do_not_flatten_the_end():
+    _, solution = _learned("media")
+    first, *rest = solution.history
+    wild = replace(solution, history=(replace(first, reached=1e6, episodes=2), *rest))
+    top = bd.report.learning_figure(wild).axes[0]
+    low, high = top.get_ylim()
+    assert high < 200
+    assert low < solution.lower
+    assert solution.upper < high
+
+
+def test_a_policy_without_episodes_of_its_own_has_no_bar():
+    _, solution = _learned("media", episodes=2, evaluation=0)
+    top, bottom = bd.report.learning_figure(solution).axes
+    assert _mark(top, "the policy returned,\nin the learned model")[1:] == (solution.value, None)
+    assert not bottom.containers  # nothing is claimed about its violation
+
+
+def test_learning_without_bounds_or_constraints_is_drawn_all_the_same(tmp_path):
+    _, infeasible = _learned("media", ("budget", "-1"))
+    top = bd.report.learning_figure(infeasible).axes[0]
+    labels = [text.get_text() for text in top.get_legend().get_texts()]
+    assert not [label for label in labels if label.startswith("no feasible policy")]
+    _, solution = _learned("media")
+    unknown = tuple(replace(look, bound=None, reached=None, violation=None) for look in solution.history)
+    figures = [bd.report.learning_figure(replace(solution, history=unknown))]
+    figures.append(bd.report.learning_figure(replace(solution, constraints=())))
+    assert [len(figure.axes) for figure in figures] == [2, 1]
+    for number, figure in enumerate(figures):
+        bd.report.save_figure(figure, tmp_path / f"{number}.png")
+
+
+def test_visits_of_a_learned_policy_are_those_in_its_model():
+    grid, solution = _learned("rover")
+    figure = bd.report.visits_figure(solution, grid)
+    image = np.asarray(figure.axes[0].images[0].get_array())
+    np.testing.assert_allclose(image**2, solution.visits.sum(axis=0).reshape(8, 8), atol=1e-12)
+    assert "learned policy" in figure.axes[0].get_title()
+
+
 # Files
 
 
@@ -392,5 +487,6 @@ def test_a_title_of_ones_own():
         bd.report.policy_figure(solution, grid, title="mine"),
         bd.report.bounds_figure(solution, title="mine"),
         bd.report.curve_figure(**CURVE, title="mine"),
+        bd.report.learning_figure(_learned("media")[1], title="mine"),
     ):
         assert figure.axes[0].get_title() == "mine"

@@ -106,5 +106,15 @@ def test_the_caller_cannot_change_the_model_later():
         mdp.successors.probabilities[:] = 0.0
 
 
+def test_absorbing_states_are_left_by_no_allowed_action_at_any_step():
+    stay = np.repeat(np.eye(3)[:, None], 2, axis=1)
+    away = stay.copy()
+    away[1, 1] = [1.0, 0.0, 0.0]
+    assert bd.TabularMDP(away, 0, 2).absorbing.tolist() == [True, False, True]
+    mask = np.array([[True, True], [True, False], [True, True]])
+    assert bd.TabularMDP(away, 0, 2, actions=mask).absorbing.all()
+    assert bd.TabularMDP(np.stack([stay, away]), 0, 2).absorbing.tolist() == [True, False, True]
+
+
 def test_its_repr_says_what_it_is():
     assert repr(bd.TabularMDP(_dense(), 0, 7)) == "TabularMDP(3 states, 2 actions, horizon 7)"

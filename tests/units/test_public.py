@@ -186,7 +186,15 @@ MODULES = {
         "multi_objective",
         "polyhedron",
     ],
-    "report": ["bounds_figure", "curve_figure", "policy_figure", "policy_is_drawable", "save_figure", "visits_figure"],
+    "report": [
+        "bounds_figure",
+        "curve_figure",
+        "learning_figure",
+        "policy_figure",
+        "policy_is_drawable",
+        "save_figure",
+        "visits_figure",
+    ],
 }
 
 

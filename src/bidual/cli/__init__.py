@@ -5,10 +5,10 @@ import sys
 
 from bidual._errors import BidualError
 from bidual._version import __version__
-from bidual.cli import check, demo, new, price, solve, tasks
+from bidual.cli import check, demo, learn, new, price, solve, tasks
 
 INTERRUPTED = 130
-_COMMANDS = (demo, tasks, new, solve, price, check)
+_COMMANDS = (demo, tasks, new, solve, learn, price, check)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bidual",
         description="Constrained convex Markov decision processes: policies with certificates.",
-        epilog="exit codes: 0 solved or feasible, 1 internal error or failed check, 2 usage or bad input, "
+        epilog="exit codes: 0 solved, feasible or learned, 1 internal error or failed check, 2 usage or bad input, "
         "3 infeasible, 4 undecided, 5 unreadable file, 130 interrupted",
     )
     parser.add_argument("--version", action="version", version=f"bidual {__version__}")

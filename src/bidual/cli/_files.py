@@ -5,23 +5,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from matplotlib.figure import Figure
 
+    from bidual.learned import Learned
     from bidual.solution import Solution
     from bidual.tasks import Grid
 
 
 def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> list[Path]:
     """Save the solution, its JSON and its figures; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    solution.save(folder / "solution.bidual")
+    return [folder / "solution.bidual", *_write(solution, folder, _figures(solution, grid))]
+
+
+def write_learned(solution: "Learned", folder: Path, grid: "Grid | None", optimum: float | None) -> list[Path]:
+    """Save the JSON of what was learned and its figures; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return _write(solution, folder, _learning_figures(solution, grid, optimum))
+
+
+def to_json(solution: "Solution | Learned") -> str:
+    """One JSON object; a missing bound is null, never NaN or Infinity."""
+    return json.dumps(solution.to_dict(), indent=2, allow_nan=False)
+
+
+def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tuple[str, Figure]]") -> list[Path]:
     from bidual.report import save_figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / "solution.bidual", folder / "solution.json"]
-    solution.save(paths[0])
-    paths[1].write_text(to_json(solution) + "\n")
-    for name, figure in _figures(solution, grid):
+    paths = [folder / "solution.json"]
+    paths[0].write_text(to_json(solution) + "\n")
+    for name, figure in figures:
         paths.append(folder / name)
         save_figure(figure, paths[-1])
     return paths
@@ -37,6 +53,12 @@ def _figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, 
     yield "bounds.png", bounds_figure(solution)
 
 
-def to_json(solution: "Solution") -> str:
-    """One JSON object; a missing bound is null, never NaN or Infinity."""
-    return json.dumps(solution.to_dict(), indent=2, allow_nan=False)
+def _learning_figures(
+    solution: "Learned", grid: "Grid | None", optimum: float | None
+) -> "Iterator[tuple[str, Figure]]":
+    """How the bounds closed in over the episodes and, on a map, where the policy goes."""
+    from bidual.report import learning_figure, visits_figure
+
+    yield "learning.png", learning_figure(solution, optimum)
+    if grid is not None:
+        yield "visits.png", visits_figure(solution, grid)

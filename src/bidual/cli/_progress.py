@@ -2,32 +2,50 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bidual.learned import Look
     from bidual.solution import Progress
 
 _SECONDS_BETWEEN_LOG_LINES = 5.0
+_SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early ones plan more often than later ones
 
 
 @contextmanager
 def progress_line(what: str) -> "Iterator[Callable[..., None]]":
-    """Yield a function that shows where the solve stands, after some words of the caller's if they are given."""
+    """Yield a function that shows where a solve stands, after some words of the caller's if they are given."""
+    with _line(what) as show:
+        yield lambda state, where="": show(f"{where}{_words(state)}")
+
+
+@contextmanager
+def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[Look], None]]":
+    """Yield a function that shows where learning stands, out of so many episodes."""
+    speed = _Speed()
+    with _line(what) as show:
+        yield lambda look: show(_learning_words(look, episodes, speed(look), maximises=maximises))
+
+
+@contextmanager
+def _line(what: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows some words: at once in a terminal, every few seconds in a log."""
     if sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status(f"{what}: compiling the planner") as status:
-            yield lambda state, where="": status.update(f"{what}: {where}{_words(state)}")
+            yield lambda words: status.update(f"{what}: {words}")
         return
     last = time.monotonic()
 
-    def log(state: "Progress", where: str = "") -> None:
+    def log(words: str) -> None:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LOG_LINES:
             last = time.monotonic()
-            print(f"{what}: {where}{_words(state)}", file=sys.stderr, flush=True)
+            print(f"{what}: {words}", file=sys.stderr, flush=True)
 
     yield log
 
@@ -35,3 +53,38 @@ def progress_line(what: str) -> "Iterator[Callable[..., None]]":
 def _words(state: "Progress") -> str:
     gap = "looking for a feasible policy" if state.gap is None else f"gap {state.gap:.2e}"
     return f"plan {state.plans}, {gap}, violation {state.violation:.1e}, {state.seconds:.1f} s"
+
+
+class _Speed:
+    """Episodes per second, lately; None before the second look, because the first episode compiles."""
+
+    def __init__(self) -> None:
+        self.seen: deque[tuple[int, float]] = deque()
+
+    def __call__(self, look: "Look") -> float | None:
+        self.seen.append((look.episodes, look.seconds))
+        while len(self.seen) > 2 and look.seconds - self.seen[1][1] > _SECONDS_OF_SPEED:
+            self.seen.popleft()
+        episodes, seconds = self.seen[0]
+        return (look.episodes - episodes) / (look.seconds - seconds) if look.seconds > seconds else None
+
+
+def _learning_words(look: "Look", episodes: int, speed: float | None, *, maximises: bool) -> str:
+    parts = [f"{look.episodes}/{episodes} episodes"]
+    if look.bound is not None:
+        parts.append(f"no policy {'above' if maximises else 'below'} {look.bound:.4g}")
+    if look.reached is not None:
+        parts.append(f"mixture {'at least' if maximises else 'at most'} {look.reached:.4g}")
+    if look.violation is not None:
+        parts.append(f"violation at most {look.violation:.2g}")
+    if look.episodes >= episodes:
+        return ", ".join([*parts, "now evaluating the policy"])
+    if speed:
+        parts += [f"{speed:.0f} episodes/s", f"{_duration((episodes - look.episodes) / speed)} left"]
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

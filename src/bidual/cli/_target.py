@@ -1,16 +1,15 @@
-"""From what the user typed (a task's name or a Python file) to a problem and its model."""
+"""From what the user typed (a task's name or a Python file) to a problem and its model, or its environment."""
 
-import contextlib
-import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from bidual._errors import BidualError, TaskError
+from bidual._errors import TaskError
+from bidual.cli._script import run_script, set_parameter
 
 if TYPE_CHECKING:
     from bidual.mdp import TabularMDP
+    from bidual.models import Tabular
     from bidual.problem import Problem
     from bidual.tasks import Grid
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a command works on."""
+    """A problem over a known model."""
 
     name: str
     problem: "Problem"
@@ -26,15 +25,115 @@ class Target:
     grid: "Grid | None"
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """A problem in an environment, and what is declared about it; `truth` is the model that is simulated, if any."""
+
+    name: str
+    problem: "Problem"
+    env: Any  # whatever `learn` takes
+    model: "Tabular | None"
+    truth: "TabularMDP | None"
+    grid: "Grid | None"
+
+
 def load_target(text: str, settings: list[str]) -> Target:
     """The task called `text`, or the problem that the file `text` defines, with ``name=value`` settings."""
+    if not text.endswith(".py"):
+        return _task(text, settings)
+    path = Path(text)
+    file = _read(path, settings)
+    if file.mdp is None and file.env is not None:
+        raise TaskError(
+            f"{path} defines 'env' but no 'mdp', and this command needs a known model: define mdp, a "
+            f"bidual.TabularMDP, or learn from the environment with 'bidual learn {path}'"
+        )
+    if file.problem is None or file.mdp is None:
+        raise _missing(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
+    return Target(path.name, file.problem, file.mdp, None)
+
+
+def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
+    """The same to be learned; `support` is "declared" or "unknown" where a model is simulated, None for the default."""
+    if not text.endswith(".py"):
+        target = _task(text, settings)
+        model = _declared(target.mdp, support)
+        return Unknown(target.name, target.problem, target.mdp, model, target.mdp, target.grid)
+    path = Path(text)
+    file = _read(path, settings)
+    if file.problem is None or (file.mdp is None and file.env is None):
+        env = file.env if file.mdp is None else file.mdp
+        raise _missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
+    if file.mdp is None or file.env is not None:
+        _refuse_support(path, support, "'env': what can follow in it is not known here")
+        return Unknown(path.name, file.problem, file.env, file.model, None, None)
+    if file.model is not None:
+        _refuse_support(path, support, "'model', which says what can follow")
+    model = file.model or _declared(file.mdp, support)
+    return Unknown(path.name, file.problem, file.mdp, model, file.mdp, None)
+
+
+def _refuse_support(path: Path, support: str | None, what: str) -> None:
+    if support is not None:
+        raise TaskError(
+            f"--support {support} is for tasks and simulated models, but {path} defines {what}. Leave --support out "
+            "and declare successors, if they are known, with model = bd.models.Tabular(support=...) in the file"
+        )
+
+
+def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
+    """What a learner is told of a simulated model: which states can follow, or only which are never left."""
+    import numpy as np
+
+    from bidual.models import Tabular
+
+    if support == "unknown":
+        return Tabular(absorbing=np.flatnonzero(mdp.absorbing))
+    return Tabular(support=mdp)
+
+
+def _task(name: str, settings: list[str]) -> Target:
     values = _parse_settings(settings)
-    if text.endswith(".py"):
-        return _from_file(Path(text), values)
     from bidual import tasks
 
-    task = tasks.find(text).with_settings(values)
-    return Target(text, task.problem, task.mdp, task.grid)
+    task = tasks.find(name).with_settings(values)
+    return Target(name, task.problem, task.mdp, task.grid)
+
+
+class _File(NamedTuple):
+    """What a file defines of the names that count."""
+
+    problem: "Problem | None"
+    mdp: "TabularMDP | None"
+    env: Any
+    model: "Tabular | None"
+
+
+def _read(path: Path, settings: list[str]) -> _File:
+    from bidual.mdp import TabularMDP
+    from bidual.models import Tabular
+    from bidual.problem import Problem
+
+    values = _parse_settings(settings)
+    namespace = run_script(path)
+    kinds = {"problem": (Problem, "Problem"), "mdp": (TabularMDP, "TabularMDP"), "model": (Tabular, "models.Tabular")}
+    for name, (kind, called) in kinds.items():
+        if not isinstance(namespace.get(name), kind | None):
+            raise TaskError(f"{path}: {name!r} must be a bidual.{called}; it is a {type(namespace[name]).__name__}")
+    file = _File(*(namespace.get(name) for name in _File._fields))
+    if file.problem is not None:
+        for name, text in values.items():
+            set_parameter(path, file.problem, name, text)
+    return file
+
+
+def _missing(path: Path, wanted: str, **found: object) -> TaskError:
+    missing = " and ".join(name for name, value in found.items() if value is None)
+    return TaskError(
+        f"{path} must define {wanted} at its top level; it does not define {missing} "
+        "('bidual new my_problem.py' writes an example)"
+    )
 
 
 def _parse_settings(settings: list[str]) -> dict[str, str]:
@@ -45,67 +144,3 @@ def _parse_settings(settings: list[str]) -> dict[str, str]:
             raise TaskError(f"--set {setting!r}: write it as NAME=VALUE, for example --set budget=0.2")
         values[name] = value
     return values
-
-
-def _from_file(path: Path, values: dict[str, str]) -> Target:
-    from bidual.mdp import TabularMDP
-    from bidual.problem import Problem
-
-    namespace = _run(path)
-    problem, mdp = namespace.get("problem"), namespace.get("mdp")
-    if problem is None or mdp is None:
-        missing = " and ".join(name for name in ("problem", "mdp") if namespace.get(name) is None)
-        raise TaskError(
-            f"{path} must define 'problem' and 'mdp' at its top level; it does not define {missing} "
-            "('bidual new my_problem.py' writes an example)"
-        )
-    if not isinstance(problem, Problem):
-        raise TaskError(f"{path}: 'problem' must be a bidual.Problem; it is a {type(problem).__name__}")
-    if not isinstance(mdp, TabularMDP):
-        raise TaskError(f"{path}: 'mdp' must be a bidual.TabularMDP; it is a {type(mdp).__name__}")
-    for name, text in values.items():
-        _set_parameter(path, problem, name, text)
-    return Target(path.name, problem, mdp, None)
-
-
-def _run(path: Path) -> dict[str, Any]:
-    """Run the user's file as Python would, with its own folder importable and its prints out of the way."""
-    import runpy
-
-    if not path.is_file():
-        raise TaskError(f"there is no file {path}; 'bidual new {path}' writes an example there")
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            return runpy.run_path(str(path))
-    except BidualError as error:
-        raise type(error)(f"{_where(path, error)}: {error}") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a user's file may raise anything, SystemExit included
-        kind = type(error).__name__
-        raise TaskError(f"{_where(path, error)}: the file raised {kind}: {error}") from error
-    finally:
-        sys.path.pop(0)
-
-
-def _where(path: Path, error: BaseException) -> str:
-    """The last line of the user's own file that led to the error."""
-    if isinstance(error, SyntaxError):
-        return f"{path}, line {error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    return f"{path}, line {frames[-1].lineno}" if frames else str(path)
-
-
-def _set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
-    parameters = problem.parameters
-    if name not in parameters:
-        known = ", ".join(parameters) or "none"
-        raise TaskError(
-            f"{path} has no parameter {name!r}; its cp.Parameters are: {known}. "
-            f"Write cp.Parameter(name={name!r}, value=...) in the file to make it settable"
-        )
-    try:
-        parameters[name].value = float(text)
-    except ValueError as error:
-        raise TaskError(f"--set {name}={text}: {error}") from None

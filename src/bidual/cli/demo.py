@@ -1,17 +1,28 @@
-"""``bidual demo``: the main job, on an embedded task."""
+"""``bidual demo``: the main job on an embedded task: learn it from scratch, say what is certain, show what is true."""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bidual.cli.learn import learned
+
+if TYPE_CHECKING:
+    from bidual.cli._target import Unknown
+    from bidual.cli._truth import Truth
+    from bidual.learned import Learned
+
+_EPISODES = 5000  # about 25 seconds on one core, compilation included
 _WORDS = """\
 The Mars rover must cross 8x8 cells to the goal in the bottom right corner within 30 steps. One action in ten slips.
 Pits pay like the goal but count as damage, and the expected damage may be at most 0.3. Which policy earns most?
+
+The rover is told which cells an action can lead to, but not how likely each is: that it learns in {episodes} episodes.
 """
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the command."""
-    parser = commands.add_parser("demo", help="solve the rover, print its certificate, draw what it does")
+    parser = commands.add_parser("demo", help="learn the rover from scratch, say what is certain, draw it")
     parser.add_argument(
         "--out",
         type=Path,
@@ -19,35 +30,70 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar="DIR",
         help="folder for the files (default bidual-demo)",
     )
+    parser.add_argument(
+        "--episodes", type=int, default=_EPISODES, metavar="N", help=f"to learn from (default {_EPISODES})"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve the rover and say what is certain about the answer."""
+    """Learn the rover, say what is certain, and put the truth beside it."""
+    from bidual.cli._target import load_unknown
+    from bidual.cli._truth import truth_of
+
+    args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+    target = load_unknown("rover", [], "declared")
+    print(_WORDS.format(episodes=args.episodes), flush=True)
+    # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
+    solution = learned(target, episodes=args.episodes, evaluation=2 * args.episodes)
+    print(_certain(solution), flush=True)
+    assert target.truth is not None  # a task is simulated
+    truth = truth_of(solution, target.problem, target.truth)
+    print(_true(truth))
+    _write(solution, truth, target, args.out)
+    return 0
+
+
+def _certain(solution: "Learned") -> str:
+    """What the episodes show, in words."""
+    reward, pits = solution.outputs[0].objective, solution.outputs[0].constraints["pits"]
+    limit = solution.constraint("pits").limit
+    assert reward.lower is not None  # rewards lie in known bounds, so
+    assert pits.upper is not None  # fresh episodes bound their means
+    lines = [
+        f"It is sure of this, with probability {1 - solution.delta:.0%}, all at once:",
+        f"  its policy earns at least {reward.lower:.4f} ({reward.value:.4f} on {solution.outputs[0].episodes} fresh "
+        "episodes);",
+        f"  its expected damage is at most {pits.upper:.4f} ({pits.value:.4f} on them), and {limit:g} is allowed;",
+    ]
+    if solution.upper is not None:
+        lines.append(f"  no policy that keeps the damage within {limit:g} can earn more than {solution.upper:.4f}.")
+    return "\n".join([*lines, "This rests on:", *(f"  {assumption}" for assumption in solution.assumptions), ""])
+
+
+def _true(truth: "Truth") -> str:
+    """What is so, in words."""
+    (pits,), best = truth.constraints, truth.best
+    allowed = best.constraint("pits")
+    return (
+        "The truth, which the rover was not told, is this (the model solved exactly, and certified):\n"
+        f"  its policy earns {truth.value:.6f} with an expected damage of {pits.value:.6f};\n"
+        f"  no policy that keeps the damage within {pits.limit:g} earns more than {best.upper:.6f};\n"
+        f"  allowing a little more damage would pay {allowed.price:.3f} per unit.\n"
+    )
+
+
+def _write(solution: "Learned", truth: "Truth", target: "Unknown", folder: Path) -> None:
     import shutil
     import sys
     from dataclasses import replace
 
-    from bidual._solve import solve
-    from bidual.cli._files import write_outputs
-    from bidual.cli._progress import progress_line
-    from bidual.cli._target import load_target
+    from bidual.cli._files import write_learned, write_outputs
 
-    target = load_target("rover", [])
-    print(_WORDS)
-    with progress_line("rover") as progress:
-        solution = replace(solve(target.problem, target.mdp, progress=progress), task="rover")
-    print(solution)
-    pits = solution.constraint("pits")
-    print(
-        f"\nIn words: the policy earns {solution.value:.6f} with an expected damage of {pits.value:.6f}.\n"
-        f"No policy that keeps the damage within {pits.limit:g} earns more than {solution.upper:.6f}.\n"
-        f"Allowing a little more damage would pay {pits.price:.3f} per unit.\n"
-    )
-    paths = write_outputs(solution, args.out, target.grid)
-    print(f"Policy, numbers and figures are in {args.out}:")
-    for path in paths:
+    paths = write_learned(solution, folder, target.grid, truth.optimum)
+    known = write_outputs(replace(truth.best, task="rover"), folder / "known", target.grid)
+    print(f"Numbers and figures are in {folder}; of the known model, with its policy, in {folder / 'known'}:")
+    for path in [*paths, *known]:
         print(f"  {path}")
     command = "bidual" if shutil.which("bidual") else sys.argv[0]
-    print(f"Check the certificate again with: {command} check {paths[0]}")
-    return 0
+    print(f"Check the certificate of the known model again with: {command} check {known[0]}")

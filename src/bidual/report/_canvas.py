@@ -7,6 +7,7 @@ import os
 import textwrap
 from typing import TYPE_CHECKING
 
+from bidual.learned import Learned
 from bidual.solution import Solution
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def set_title(axes: "Axes", title: str, width: float) -> None:
     axes.set_title("\n".join(textwrap.wrap(title, width=int(12 * width))), fontsize=11)
 
 
-def headline(solution: Solution, what: str) -> str:
+def headline(solution: Solution | Learned, what: str) -> str:
     """`what` is shown, of which task, and how its solve ended."""
     name = f"{solution.task}: " if solution.task else ""
     ending = {

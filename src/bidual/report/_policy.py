@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from bidual._errors import PolicyError
-from bidual.mdp import TabularMDP
 from bidual.report._arrows import draw_arrows, kinds_of_cells
 from bidual.report._canvas import ACTIONS, headline, new_figure, set_title, whole_numbers
 from bidual.report._maps import cell_totals, check_map, draw_heat, map_figure
@@ -70,7 +69,8 @@ def _on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, 
     count = cell_totals(grid, visits.sum(axis=0))
     label = "expected steps in the cell" if step is None else f"probability of being there at step {step}"
     draw_heat(figure, axes, grid, count, pale, label)
-    shares, drawn = _shares(grid, visits * _can_be_left(solution.evidence.mdp), table)
+    # Nothing is drawn where no action leads away: an arrow would mean nothing.
+    shares, drawn = _shares(grid, visits * ~solution.evidence.mdp.absorbing, table)
     draw_arrows(figure, axes, grid, shares, kinds_of_cells(count, drawn))
     return figure, axes
 
@@ -85,14 +85,6 @@ def _shares(
     total = taken.sum(axis=-1)
     safe = np.where(total > 0, total, 1.0)
     return taken / safe[..., None], drawn / safe
-
-
-def _can_be_left(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
-    """States that some allowed action leads out of; elsewhere an arrow would mean nothing."""
-    lists = mdp.successors
-    here = np.arange(mdp.num_states)[:, None, None]
-    away = (lists.states != here) & (lists.probabilities > 0)
-    return (away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
 
 
 def _by_step(solution: Solution) -> "tuple[Figure, Axes]":

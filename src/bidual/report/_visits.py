@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from bidual.learned import Learned
 from bidual.report._canvas import headline, new_figure, set_title, whole_numbers
 from bidual.report._maps import cell_totals, check_map, draw_heat, empty_cells, map_figure, mark_of, roomy, short
 from bidual.solution import Solution
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def visits_figure(solution: Solution, grid: Grid | None = None, title: str = "") -> "Figure":
-    """Expected visits: on the map where there is one, else by state and step."""
+def visits_figure(solution: Solution | Learned, grid: Grid | None = None, title: str = "") -> "Figure":
+    """Expected visits: on the map where there is one, else by state and step. Of a learned policy: in its model."""
     figure, axes = _by_step(solution.visits) if grid is None else _on_map(solution, grid)
-    set_title(axes, title or headline(solution, "where the policy goes"), figure.get_figwidth())
+    whose = "policy" if isinstance(solution, Solution) else "learned policy"
+    set_title(axes, title or headline(solution, f"where the {whose} goes"), figure.get_figwidth())
     return figure
 
 
@@ -34,13 +36,14 @@ def _by_step(visits: Float[np.ndarray, "H S"]) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def _on_map(solution: Solution, grid: Grid) -> "tuple[Figure, Axes]":
+def _on_map(solution: Solution | Learned, grid: Grid) -> "tuple[Figure, Axes]":
     _, states, actions = solution.policy.shape
     check_map(grid, states, actions)
     figure, axes = map_figure(grid)
     count = cell_totals(grid, solution.visits.sum(axis=0))
     empty = empty_cells(grid)
-    draw_heat(figure, axes, grid, count, "viridis")
+    label = "expected steps in the cell" + (", in the learned model" if isinstance(solution, Learned) else "")
+    draw_heat(figure, axes, grid, count, "viridis", label)
     for (i, j), number in np.ndenumerate(count):
         colour = "white" if np.sqrt(number) < 0.5 * np.sqrt(count.max()) and not empty[i, j] else "black"
         text: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}

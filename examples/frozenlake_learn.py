@@ -1,0 +1,29 @@
+"""Learn to cross the frozen lake by walking on it: nothing is known of the ice but what Gymnasium's API shows.
+
+python examples/frozenlake_learn.py 1000, or: bidual learn examples/frozenlake_learn.py --episodes 1000 --out results
+"""
+
+import sys
+
+import cvxpy as cp
+
+import bidual as bd
+
+env, horizon = "FrozenLake-v1", 50
+x = bd.features.signals(
+    goal=lambda t: t.reward,  # of a step t: obs, action, next_obs, reward, terminated, info
+    holes=lambda t: t.terminated and t.reward == 0,
+).embedding(horizon)
+problem = bd.Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= 0.1})
+
+if __name__ == "__main__":
+    learned = bd.learn(problem, env, episodes=int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    print(learned)
+
+    # The environment has a table of its law that the learner did not see: how good is the policy, and what is best?
+    mdp = bd.TabularMDP.from_gymnasium(env, horizon)
+    y = mdp.embedding(goal=lambda t: t.reward, holes=lambda t: t.terminated and t.reward == 0)
+    best = bd.solve(bd.Problem(cp.Maximize(cp.sum(y.goal)), {"holes": cp.sum(y.holes) <= 0.1}), mdp)
+    goal, holes = bd.policies.embedding(mdp, y.features.stage(mdp.successors), learned.policy).sum(axis=0)
+    print(f"\nin truth the policy reaches the goal with probability {goal:.3f} and ends in a hole with {holes:.3f}")
+    print(f"the best policy reaches the goal with probability {best.value:.3f}")

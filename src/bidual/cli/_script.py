@@ -1,0 +1,56 @@
+"""A user's Python file: run it, and say which of its lines is to blame if that fails."""
+
+import contextlib
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidual._errors import BidualError, TaskError
+
+if TYPE_CHECKING:
+    from bidual.problem import Problem
+
+
+def run_script(path: Path) -> dict[str, Any]:
+    """Run the file as Python would, with its own folder importable and its prints out of the way."""
+    import runpy
+
+    if not path.is_file():
+        raise TaskError(f"there is no file {path}; 'bidual new {path}' writes an example there")
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return runpy.run_path(str(path))
+    except BidualError as error:
+        raise type(error)(f"{_where(path, error)}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's file may raise anything, SystemExit included
+        kind = type(error).__name__
+        raise TaskError(f"{_where(path, error)}: the file raised {kind}: {error}") from error
+    finally:
+        sys.path.pop(0)
+
+
+def set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
+    """Give a ``cp.Parameter`` of the file's problem another value."""
+    parameters = problem.parameters
+    if name not in parameters:
+        known = ", ".join(parameters) or "none"
+        raise TaskError(
+            f"{path} has no parameter {name!r}; its cp.Parameters are: {known}. "
+            f"Write cp.Parameter(name={name!r}, value=...) in the file to make it settable"
+        )
+    try:
+        parameters[name].value = float(text)
+    except ValueError as error:
+        raise TaskError(f"--set {name}={text}: {error}") from None
+
+
+def _where(path: Path, error: BaseException) -> str:
+    """The last line of the user's own file that led to the error."""
+    if isinstance(error, SyntaxError):
+        return f"{path}, line {error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f"{path}, line {frames[-1].lineno}" if frames else str(path)

@@ -1,0 +1,133 @@
+"""How learning closed in: what no policy can beat, what has been reached, and what may still be violated.
+
+All numbers are bounds that hold at once with the solution's probability. Lines belong to the mixture of the policies
+run so far, the mark at the right end to the policy that is returned, which had fresh episodes of its own.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.learned import Interval, Learned
+from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEAST_SHARE = 0.12  # of the height, for the gap that is left at the end: what was known early may lie far off
+_LINE: dict[str, Any] = {"linewidth": 1.8, "marker": "o", "markersize": 3.5}
+_MARK: dict[str, Any] = {"color": DARK, "marker": "D", "markersize": 4, "capsize": 5, "elinewidth": 1.4, "zorder": 4}
+
+
+def learning_figure(solution: Learned, optimum: float | None = None, title: str = "") -> "Figure":
+    """Bounds on the objective over the episodes and, where there are constraints, on the violation below them.
+
+    Args:
+        solution: what `learn` returned.
+        optimum: the true optimum, where it is known, as a thin line.
+        title: instead of the task's name and how learning ended.
+    """
+    limited = bool(solution.constraints)
+    figure = new_figure(8.0, 4.8 if limited else 3.4)
+    panels = figure.subplots(2 if limited else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: 1 + limited])
+    top, bottom = panels[0, 0], panels[-1, 0]
+    episodes = np.array([look.episodes for look in solution.history])
+    _draw_objective(top, solution, episodes, optimum)
+    if limited:
+        _draw_violation(bottom, solution, episodes)
+    for axes in panels[:, 0]:
+        axes.grid(alpha=0.25)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
+    _draw_episodes(bottom, episodes, solution.delta)
+    set_title(top, title or headline(solution, "what the episodes show"), figure.get_figwidth())
+    return figure
+
+
+def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optimum: float | None) -> None:
+    maximises = solution.sense == "maximize"
+    bound = _numbers([*(look.bound for look in solution.history), solution.upper if maximises else solution.lower])
+    reached = _numbers([look.reached for look in solution.history])
+    unbeaten, own = (VERMILLION, BLUE) if maximises else (BLUE, VERMILLION)  # upper and lower, as in bounds_figure
+    side = "above" if maximises else "below"
+    # At the right end: the bound that is returned, to which fresh episodes may have added.
+    ends = np.append(episodes, _right_end(episodes))
+    _draw_line(axes, ends, bound, unbeaten, f"no feasible policy\nis {side} this")
+    _draw_line(axes, episodes, reached, own, f"the mixture of the policies\nrun so far is {side} this")
+    axes.fill_between(episodes, reached, bound[:-1], color=own, alpha=0.08, linewidth=0)
+    interval = solution.outputs[0].objective
+    _mark_policy(axes, episodes, interval, _whose(solution))
+    if optimum is not None:
+        axes.axhline(optimum, color=DARK, linewidth=0.9, linestyle=(0, (6, 3)), label="the true optimum")
+    _focus(axes, solution, bound, reached, [interval.value, interval.lower, interval.upper, optimum])
+    axes.set_ylabel(f"objective ({solution.sense})")
+
+
+def _draw_violation(axes: "Axes", solution: Learned, episodes: np.ndarray) -> None:
+    violation = _numbers([look.violation for look in solution.history])
+    _draw_line(axes, episodes, violation, GREEN, "of that mixture, at most")
+    worst = max(constraint.violation_upper for constraint in solution.constraints)
+    if np.isfinite(worst):
+        _mark_policy(axes, episodes, Interval(worst, None, None), "of the policy returned,\nat most")
+    axes.axhline(0.0, color=DARK, linewidth=0.9, linestyle=":", label="every limit is kept")
+    axes.set_ylabel("violation")
+
+
+def _draw_line(axes: "Axes", episodes: np.ndarray, numbers: np.ndarray, colour: str, label: str) -> None:
+    # A leading underscore keeps a line without any number out of the legend.
+    known = "" if np.isfinite(numbers).any() else "_"
+    axes.plot(episodes, numbers, color=colour, label=f"{known}{label}", **_LINE)
+
+
+def _mark_policy(axes: "Axes", episodes: np.ndarray, interval: Interval, label: str) -> None:
+    """A diamond with a bar as far as is shown, to the right of the lines."""
+    value, lower, upper = interval.value, interval.lower, interval.upper
+    reach = [[0.0 if lower is None else value - lower], [0.0 if upper is None else upper - value]]
+    bar = None if lower is None and upper is None else np.maximum(reach, 0.0)  # of several rounds: the mean may be out
+    axes.errorbar([_right_end(episodes)], [value], yerr=bar, linestyle="none", label=label, **_MARK)
+
+
+def _whose(solution: Learned) -> str:
+    count = solution.outputs[0].episodes
+    return f"the policy returned,\non {count} fresh episodes" if count else "the policy returned,\nin the learned model"
+
+
+def _right_end(episodes: np.ndarray) -> float:
+    """Where the policy's mark stands on the logarithmic axis: a little after the last episode."""
+    return float(episodes[-1]) * (float(episodes[-1]) / float(episodes[0])) ** 0.05 * 1.05
+
+
+def _focus(
+    axes: "Axes", solution: Learned, bound: np.ndarray, reached: np.ndarray, end: Sequence[float | None]
+) -> None:
+    """Magnify the end where early bounds were so far off that nothing else would be seen."""
+    last = _numbers([bound[-1], *(reached[-1:] if np.isnan(bound[-1]) else []), *end])
+    last, everything = last[np.isfinite(last)], np.concatenate([bound, reached, last])
+    everything = everything[np.isfinite(everything)]
+    room = max(float(np.ptp(last)), 1e-6 * max(1.0, float(np.abs(last).max()))) / _LEAST_SHARE
+    low, high = float(everything.min()), float(everything.max())
+    if solution.sense == "maximize":
+        low = max(low, float(last.max()) - room)
+    else:
+        high = min(high, float(last.min()) + room)
+    margin = 0.05 * (high - low) or 0.5
+    axes.set_ylim(low - margin, high + margin)
+
+
+def _draw_episodes(axes: "Axes", episodes: np.ndarray, delta: float) -> None:
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    shown = episodes[::-1][:: 1 + len(episodes) // 9][::-1]
+    if len(shown) > 1 and shown[-1] < 1.5 * shown[-2]:
+        shown = np.delete(shown, -2)  # their numbers would run into each other
+    axes.set_xticks(shown.tolist(), labels=[f"{count}" for count in shown])
+    axes.set_xlabel(f"episodes (all bounds hold at once with probability {1 - delta:g})")
+
+
+def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
+    """NaN, which is not drawn, for what is not known."""
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
