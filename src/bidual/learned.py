@@ -15,7 +15,7 @@ from bidual.constraints import Conflict, ConstraintResult
 from bidual.mdp import TabularMDP
 from bidual.models import Knowledge
 from bidual.outputs import Regret
-from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture
+from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
 
 
 @final
@@ -117,9 +117,11 @@ class Learned:
     _learning: AbstractLearning | None = field(default=None, repr=False)
 
     @property
-    def policy(self) -> AbstractPolicy:
+    def policy(self) -> MarkovPolicy:
         """The certainty-equivalent policy: optimal in the learned model, with limits a little tighter."""
-        return self.outputs[0].policy
+        policy = self.outputs[0].policy
+        assert isinstance(policy, MarkovPolicy)  # by construction
+        return policy
 
     @property
     def mixture(self) -> Mixture:
