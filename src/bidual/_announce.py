@@ -38,7 +38,7 @@ def verdict(setting: Setting, shown: Shown, made: Made, estimates: Estimates, *,
         violations=setting.program.violations(g),
         violations_upper=over,
         embedding=made.embedding,
-        visits=np.zeros((0, 0)),
+        visits=made.visits,
     )
     lines = setting.problem.lines()
     conflict = None
@@ -112,7 +112,7 @@ def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
             words.append(f"signal {name!r} is no function of the transition: no bound on other policies is claimed")
     total = split.delta
     words.append(
-        f"probability {1 - total:.6g}: {total / 2:.3g} of error for the model, {total / 4:.3g} for evaluation, "
-        f"{total / 4:.3g} for the mixtures"
+        f"all bounds hold together with probability {1 - total:.6g}: of {total:.3g}, {split.model:.3g} is for the "
+        f"model, {total * 3 / 8:.3g} for evaluation and {total / 8:.3g} for the mixtures"
     )
     return tuple(words)

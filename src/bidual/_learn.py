@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from bidual._announce import assumptions_of, mixture_of_policies, output_of, verdict
 from bidual._errors import EnvError, ProblemError
 from bidual._keys import Draw, Purpose, check_seed
-from bidual._prepare import Setting, prepare_learning
+from bidual._prepare import Setting, check_counts, prepare_learning
 from bidual._solve import solve
 from bidual._types import Episode
 from bidual.bounds import Executed, Restarts
@@ -18,11 +19,11 @@ from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer
 from bidual.learned import AbstractLearning, Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import Tabular
+from bidual.models import Knowledge, Tabular
 from bidual.outputs import Estimates, Made, Regret, Shown, evaluated, fresh_episodes, in_model, regret_of
-from bidual.policies import DeterministicPolicy
+from bidual.policies import AbstractPolicy, DeterministicPolicy
 from bidual.problem import Problem
-from bidual.vpdpo import LoopState, first_state, vpdpo
+from bidual.vpdpo import LoopState, first_state, resumed, vpdpo
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -46,7 +47,8 @@ class StopWhen:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not (self.gap > 0 and self.violation >= 0):
+        numbers = isinstance(self.gap, Real) and isinstance(self.violation, Real)
+        if not (numbers and self.gap > 0 and self.violation >= 0):
             raise ProblemError(f"stop_when needs gap > 0 and violation >= 0; got {self.gap!r} and {self.violation!r}")
 
     def met(self, solution: Learned) -> bool:
@@ -87,46 +89,54 @@ def learn(
         seed: of everything that is random; the same seed gives the same result.
         delta: all bounds hold at once with probability 1 - delta.
         explorer: which policies to run; by default optimistic ones and posterior draws in turn.
-        evaluation: how many fresh episodes the returned policy is evaluated on; by default a fifth of `episodes`.
+        evaluation: how many fresh episodes the returned policy is evaluated on; by default a third of `episodes`.
         stop_when: what to be certain of before stopping early, as in ``bd.stop_when(gap=0.05)``.
         time_limit: seconds after which learning stops.
         progress: called now and then with a `Look`.
         state: where an earlier run stopped, to go on from there.
     """
-    _check(episodes, evaluation, time_limit)
+    check_counts(episodes, evaluation, time_limit)
+    _check_kinds(explorer, stop_when, state)
     started = time.perf_counter()
     setting = prepare_learning(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
     run = _Run(setting, state, started)
-    count = max(50, episodes // 5) if evaluation is None else evaluation
+    count = _evaluation(episodes) if evaluation is None else evaluation
     try:
         for iteration in vpdpo(setting.program, setting.env, setting.explorer, run.state, seed=setting.seed):
             run.take(iteration.state, iteration.choice.policy, iteration.episode, iteration.choice.plans)
             late = time_limit is not None and time.perf_counter() - started > time_limit
             if run.state.episodes >= episodes or late:
                 break
-            if run.look_is_due() or run.words_are_due():
-                look = run.look() if run.look_is_due() else run.words()
+            due = run.look_is_due()
+            if due or run.words_are_due():
+                look = run.look() if due else run.words()
                 if progress is not None:
                     progress(look)
-                if stop_when is not None and look is run.looks[-1] and run.state.episodes >= 100:
-                    solution = run.concluded(max(50, run.state.episodes // 5), stop_when.gap)
+                if stop_when is not None and due and run.state.episodes >= 100:
+                    solution = run.concluded(_evaluation(run.state.episodes), stop_when.gap)
                     if stop_when.met(solution):
                         return solution
+        run.look()
+        if progress is not None:
+            progress(run.looks[-1])
+        return run.concluded(count, None if stop_when is None else stop_when.gap)
     except EnvError as error:
         raise _with_state(error, run.state) from error
-    run.look()
-    if progress is not None:
-        progress(run.looks[-1])
-    return run.concluded(count, None if stop_when is None else stop_when.gap)
 
 
-def _check(episodes: int, evaluation: int | None, time_limit: float | None) -> None:
-    for name, number, least in (("episodes", episodes, 1), ("evaluation", evaluation, 0)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= least):
-            raise ProblemError(f"{name} must be a whole number, at least {least}; got {number!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
+def _evaluation(episodes: int) -> int:
+    """A quarter of all episodes in the end."""
+    return max(50, episodes // 3)
+
+
+def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
+    for name, given, kind, remedy in (
+        ("explorer", explorer, AbstractExplorer, "for instance bd.explorers.Thompson()"),
+        ("stop_when", stop_when, StopWhen, "bd.stop_when(gap=0.05)"),
+        ("state", state, LoopState, "the `state` of an EnvError that learn raised"),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")
 
 
 def _with_state(error: EnvError, state: LoopState) -> EnvError:
@@ -144,7 +154,9 @@ class _Run:
 
     def __init__(self, setting: Setting, state: LoopState | None, started: float) -> None:
         self.setting, self.started = setting, started
-        self.state = first_state(setting.program, setting.explorer, setting.knowledge) if state is None else state
+        self.state = first_state(setting.program, setting.explorer, setting.knowledge)
+        if state is not None:
+            self.state = resumed(state, setting.knowledge)
         self.first = self.state.episodes
         self.policies: list[DeterministicPolicy] = []
         self.episodes: list[Episode] = []
@@ -179,7 +191,7 @@ class _Run:
         """Bounds at this moment: what no policy beats, and what the mixture so far reaches."""
         self.said = time.perf_counter()
         self._count()
-        shown = self.setting.final(self.setting.program, self.state.knowledge)
+        shown = self.setting.final.rough(self.setting.program, self.state.knowledge)
         self.plans += shown.plans
         self.shown = shown if self.shown is None else self.shown.or_better(shown)
         mixture = self._mixture()
@@ -201,12 +213,12 @@ class _Run:
         assert self.shown is not None  # a look comes before
         made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
         self.plans += made.plans
-        estimates = self._evaluated(made, count)
-        after = Learning(setting, self.shown, made, estimates, self.rounds, self.spent, goal)
-        shown = verdict(setting, self.shown, made, estimates, goal=goal)
+        estimates, knowledge = self._evaluated(made, knowledge, count)
+        shown = self.shown.or_better(setting.final(setting.program, knowledge)) if count else self.shown
+        after = Learning(setting, shown, made, estimates, knowledge, self.rounds, self.spent, goal)
         halves = self.policies[self.restarts.since :]
         return Learned(
-            **shown._asdict(),
+            **verdict(setting, shown, made, estimates, goal=goal)._asdict(),
             sense="maximize" if setting.problem.maximises else "minimize",
             outputs=(
                 output_of(setting, "certainty-equivalent policy", made.policy, estimates),
@@ -229,13 +241,13 @@ class _Run:
             _learning=after,
         )
 
-    def _evaluated(self, made: Made, count: int) -> Estimates:
+    def _evaluated(self, made: Made, knowledge: Knowledge, count: int) -> tuple[Estimates, Knowledge]:
+        """What fresh episodes say about the policy, and what is known after them."""
         if count == 0:
-            return in_model(self.setting.program, made.embedding)
+            return in_model(self.setting.program, made.embedding), knowledge
         self.rounds += 1
-        episodes = fresh_episodes(self.setting.env, made.policy, self.setting.seed, self.spent, count)
-        self.spent += count
-        return evaluated(self.setting.program, self.setting.linear, episodes, self.setting.split, self.rounds)
+        first, self.spent = self.spent, self.spent + count
+        return fresh_look(self.setting, made.policy, knowledge, self.rounds, first, count)
 
     def _count(self) -> None:
         """Bring the processes of executed episodes up to date."""
@@ -254,6 +266,16 @@ class _Run:
         return self.setting.executed(self.restarts, self.episodes[self.restarts.since :], delta)
 
 
+def fresh_look(
+    setting: Setting, policy: AbstractPolicy, knowledge: Knowledge, number: int, first: int, count: int
+) -> tuple[Estimates, Knowledge]:
+    """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
+    episodes = fresh_episodes(setting.env, policy, setting.seed, first, count)
+    for episode in episodes:
+        knowledge = knowledge.update(episode)
+    return evaluated(setting.program, setting.linear, episodes, setting.split, number), knowledge
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Learning(AbstractLearning):
@@ -263,6 +285,7 @@ class Learning(AbstractLearning):
     shown: Shown
     made: Made
     estimates: Estimates
+    knowledge: Knowledge
     rounds: int
     spent: int
     goal: float | None
@@ -270,13 +293,16 @@ class Learning(AbstractLearning):
     def certify(self, solution: Learned, episodes: int) -> Learned:
         """One more evaluation round; the bounds of all rounds hold together."""
         setting, number = self.setting, self.rounds + 1
-        fresh = fresh_episodes(setting.env, solution.policy, setting.seed, self.spent, episodes)
-        both = self.estimates.within(evaluated(setting.program, setting.linear, fresh, setting.split, number))
-        after = replace(self, estimates=both, rounds=number, spent=self.spent + episodes)
+        new, knowledge = fresh_look(setting, solution.policy, self.knowledge, number, self.spent, episodes)
+        both, shown = self.estimates.within(new), self.shown.or_better(setting.final(setting.program, knowledge))
+        after = replace(
+            self, estimates=both, shown=shown, knowledge=knowledge, rounds=number, spent=self.spent + episodes
+        )
         first = output_of(setting, solution.outputs[0].name, solution.policy, both)
         return replace(
             solution,
-            **verdict(setting, self.shown, self.made, both, goal=self.goal)._asdict(),
+            **verdict(setting, shown, self.made, both, goal=self.goal)._asdict(),
+            knowledge=knowledge,
             outputs=(first, *solution.outputs[1:]),
             evaluation_episodes=after.spent,
             _learning=after,

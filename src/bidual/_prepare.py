@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -98,6 +99,16 @@ def prepare_learning(
     program = _measured(problem.program(), pieces)
     linear = functionals(problem, program, knowledge)
     return Setting(problem, program, world, explorer or Alternating(), knowledge, linear, split, seed)
+
+
+def check_counts(episodes: int, evaluation: int | None, time_limit: float | None) -> None:
+    """Whole numbers of episodes and a positive time."""
+    for name, number, least in (("episodes", episodes, 1), ("evaluation", evaluation, 0)):
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if number is not None and not (whole and number >= least):
+            raise ProblemError(f"{name} must be a whole number, at least {least}; got {number!r}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
+        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
 
 
 def _measured(program: AffineProgram | ConvexProgram, pieces: Pieces) -> AffineProgram | ConvexProgram:

@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+from bidual._errors import ProblemError
 from bidual._keys import Draw, Purpose
 from bidual._types import Episode
 from bidual.convex import AffineProgram, ConvexProgram
@@ -59,3 +60,17 @@ def first_state(
 ) -> LoopState:
     """The state before the first episode."""
     return LoopState(0, knowledge, explorer.init(program, knowledge))
+
+
+def resumed(state: LoopState, knowledge: Knowledge) -> LoopState:
+    """An earlier state to go on from, with the probability of failure that is asked for now.
+
+    Its counts are what was learned; the set of laws that may be true is made from them and from that probability.
+    """
+    then, now = state.knowledge.counts.pairs.shape, knowledge.counts.pairs.shape
+    if then != now:
+        raise ProblemError(
+            f"the state to go on from is over {then} states and actions, the environment has {now}: "
+            "give the environment that it was learned in"
+        )
+    return replace(state, knowledge=replace(state.knowledge, delta=knowledge.delta))

@@ -19,7 +19,7 @@ from bidual.features import Pieces
 from bidual.models import Optimistic, Paid, paid_on_lists
 from bidual.rounding import EPS
 
-_HALVINGS = 64
+_HALVINGS = 36  # leave y good to 1e-9, and the bound to its square
 
 
 class Least(NamedTuple):
@@ -131,8 +131,8 @@ def _rows(
 
 def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
-    value, lost = ball_minimum(frequencies, np.array(radius), V[states])
-    return float(value), float(lost)
+    value, lost = ball_minimum(frequencies[None], np.array([radius]), V[None, states])
+    return float(value[0]), float(lost[0])
 
 
 def ball_minimum(

@@ -54,7 +54,7 @@ class AffineProgram:
     def _flat_rows(self) -> Float[np.ndarray, "m Hd"]:
         return self.rows.reshape(self.limits.size, self.objective.size)
 
-    def violations(self, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    def violations(self, g: Float[np.ndarray, "*n m"]) -> Float[np.ndarray, "*n m"]:
         """How far each row is from holding, given g(Psi): never negative."""
         return np.where(self.equality, np.abs(g), np.maximum(g, 0.0))
 

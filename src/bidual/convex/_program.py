@@ -81,6 +81,6 @@ class ConvexProgram:
         """The violation of a row that still counts as holding."""
         return TOLERANCE * self.units
 
-    def violations(self, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    def violations(self, g: Float[np.ndarray, "*n m"]) -> Float[np.ndarray, "*n m"]:
         """How far each row is from holding, given g: never negative."""
         return np.where(self.equality, np.abs(g), np.maximum(g, 0.0))

@@ -47,6 +47,11 @@ class GymnasiumEnvironment(AbstractEnvironment):
         """The added state, and no other: what the environment does it does not tell."""
         return np.arange(self.numbering.size + 1) == self.numbering.size
 
+    @property
+    def allowed(self) -> Bool[np.ndarray, "S A"]:
+        """Everything, but only action 0 in the added state: it is recorded there, and what others pay is never seen."""
+        return ~self.absorbing[:, None] | (np.arange(self.num_actions) == 0)
+
     def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
         """One episode; the environment and the policy get seeds of their own."""
         check_policy(policy, self.shape)

@@ -168,6 +168,4 @@ def _now(knowledge: Knowledge) -> Planned:
 
 def _drawn(memory: Lazy, draw: Draw, plans: int) -> tuple[Choice, Lazy]:
     assert memory.mixed is not None  # the first call plans
-    policies = memory.mixed.policies
-    policy = policies[0] if len(policies) == 1 else memory.mixed.draw(draw.generator())
-    return Choice(policy, plans), memory
+    return Choice(memory.mixed.pick(draw.uniform()), plans), memory

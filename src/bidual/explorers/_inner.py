@@ -25,11 +25,14 @@ class Mixed(NamedTuple):
     weights: Float[np.ndarray, "k"]
     plans: int
 
-    def draw(self, rng: np.random.Generator) -> DeterministicPolicy:
-        """One of the policies, by its weight."""
-        if len(self.policies) == 1:
-            return self.policies[0]
-        return self.policies[int(np.searchsorted(np.cumsum(self.weights), rng.random() * self.weights.sum()))]
+    def pick(self, uniform: float) -> DeterministicPolicy:
+        """One of the policies, by its weight and a number in [0, 1)."""
+        left = uniform * float(self.weights.sum())
+        for weight, policy in zip(self.weights, self.policies, strict=True):
+            left -= weight
+            if left < 0:
+                return policy
+        return self.policies[-1]
 
 
 class AbstractInner(abc.ABC, Generic[Program, Warm]):
@@ -56,7 +59,7 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
         max_plans: after which the best mixture so far is taken.
     """
 
-    gap: float = 1e-2
+    gap: float = 1e-3
     max_plans: int = 30
 
     def init(self, program: AffineProgram) -> tuple[float, ...] | None:

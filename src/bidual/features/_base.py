@@ -95,7 +95,7 @@ class Pieces:
     """psi where no model is known: what is paid at once, what on arrival, and what an environment has to tell."""
 
     stage: Float[np.ndarray, "steps d S A"]  # 0 for the signals that are in the other pieces
-    arrivals: tuple[tuple[int, Float[np.ndarray, "next S A S"]], ...] = ()  # with the position of the signal
+    arrivals: tuple[tuple[int, Float[np.ndarray, "_ S A S"]], ...] = ()  # with the position; 1 or H steps each
     observed: tuple[tuple[int, Observed], ...] = ()
     visits: bool = False
     occupancy: bool = False

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from bidual._types import at_step, float64
 from bidual.features import Pieces, Psi
 from bidual.models._counts import Counts
-from bidual.models._support import Support
+from bidual.models._support import NOBODY, Support
 
 
 class Arrivals(NamedTuple):
@@ -69,7 +69,10 @@ def _observed(
         guess = np.divide(total, others, out=np.full(n.shape, 0.5 * (low + high)), where=others > 0)
     else:
         guess = np.full(n.shape, 0.5 * (low + high))
-    return np.where(n > 0, value, low), np.where(n > 0, value, high), np.where(n > 0, value, guess)
+    ends = (np.where(n > 0, value, other) for other in (low, high, guess))
+    padding = counts.support.states == NOBODY
+    least, largest, likely = (np.where(padding, end[..., :1], end) for end in ends)  # what pads is the first entry
+    return least, largest, likely
 
 
 @float64

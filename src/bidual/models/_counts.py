@@ -5,7 +5,6 @@ worth a great deal (a fixed number of episodes gives H times as many samples of 
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -24,19 +23,11 @@ class Counts:
 
     support: Support
     transitions: Float[np.ndarray, "S A K"]
+    pairs: Float[np.ndarray, "S A"]  # how often each action was taken in each state
     starts: Float[np.ndarray, "S"]
+    episodes: int
     sums: Float[np.ndarray, "S A K o"]
     steady: Bool[np.ndarray, "o"]  # whether a signal has always been the same for the same transition
-
-    @cached_property
-    def pairs(self) -> Float[np.ndarray, "S A"]:
-        """How often each action was taken in each state."""
-        return self.transitions.sum(axis=-1)
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes were counted."""
-        return int(self.starts.sum())
 
     def update(self, episode: Episode) -> "Counts":
         """Count one more episode; raises where it shows what was declared impossible."""
@@ -46,17 +37,18 @@ class Counts:
             grown = self._grown(states, actions, arrivals, places)
             return grown.update(episode)
         where = (states, actions, places)
-        transitions = self.transitions.copy()
+        transitions, pairs, starts = self.transitions.copy(), self.pairs.copy(), self.starts.copy()
         np.add.at(transitions, where, 1.0)
-        starts = self.starts.copy()
+        np.add.at(pairs, where[:2], 1.0)
         starts[episode.states[0]] += 1
+        counted = Counts(self.support, transitions, pairs, starts, self.episodes + 1, self.sums, self.steady)
         if not self.steady.size:
-            return replace(self, transitions=transitions, starts=starts)
+            return counted
         sums = self.sums.copy()
         np.add.at(sums, where, episode.observed)
         spread = np.abs(sums[where] - transitions[where][:, None] * episode.observed).max(axis=0)
         steady = self.steady & (spread <= _SAME * np.maximum(1.0, np.abs(sums[where]).max(axis=0)))
-        return replace(self, transitions=transitions, starts=starts, sums=sums, steady=steady)
+        return replace(counted, sums=sums, steady=steady)
 
     def _grown(
         self,
@@ -87,7 +79,9 @@ def no_counts(support: Support, num_observed: int) -> Counts:
     return Counts(
         support=support,
         transitions=zeros,
+        pairs=np.zeros(zeros.shape[:2]),
         starts=np.zeros(len(zeros)),
+        episodes=0,
         sums=np.zeros((*zeros.shape, num_observed)),
         steady=np.ones(num_observed, dtype=bool),
     )

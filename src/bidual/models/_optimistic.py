@@ -112,7 +112,7 @@ class Optimistic(AbstractModel):
         n = starts.sum()
         if n == 0:
             return np.arange(starts.size), np.zeros(starts.size), np.inf
-        radius = ball_radius(starts, np.array(starts.size), self.log_share)
+        radius = ball_radius(starts[None], np.array([starts.size]), self.log_share)[0]
         return np.arange(starts.size), starts / n, float(radius / n)
 
     @cached_property

@@ -1,8 +1,11 @@
 """Single laws from counts: drawn from a posterior, or smoothed. They guide exploration and output; they prove nothing.
 
-Where no support is declared both keep to the states seen to follow a state by any action; a state that was never left
-stays where it is.
+Where no support is declared a smoothed law keeps to the states seen to follow a state by any action, and a state that
+was never left stays where it is. A drawn law may also lead to one stranger per row, any state at random: otherwise it
+would never occur to it that what was not tried could be good.
 """
+
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -14,10 +17,31 @@ from bidual.models._known import Known
 from bidual.models._support import NOBODY
 
 
-def posterior(counts: Counts, rng: np.random.Generator) -> Float[np.ndarray, "S A K"]:
-    """One law drawn from the Dirichlet posteriors with prior 1/K, all rows at once."""
+def with_strangers(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Float[np.ndarray, "S A K"]]:
+    """Open lists with one more state each, drawn at random, and the prior 1/S per state: strangers share the rest."""
+    support, S = counts.support, len(counts.starts)
+    strangers = rng.integers(0, S, (*support.allowed.shape, 1))
+    strangers[support.absorbing] = NOBODY
+    states = np.concatenate([support.states, strangers], axis=-1)
+    prior = (states != NOBODY) / S
+    prior[..., -1] *= S - support.sizes
+    prior[support.absorbing] *= S
+    none = np.zeros((*support.allowed.shape, 1))
+    wider = replace(
+        counts,
+        support=replace(support, states=states),
+        transitions=np.concatenate([counts.transitions, none], axis=-1),
+        sums=np.pad(counts.sums, ((0, 0), (0, 0), (0, 1), (0, 0))),
+    )
+    return wider, prior
+
+
+def posterior(
+    counts: Counts, rng: np.random.Generator, prior: Float[np.ndarray, "S A K"] | None = None
+) -> Float[np.ndarray, "S A K"]:
+    """One law drawn from the Dirichlet posteriors, all rows at once; the prior is 1/K unless another is given."""
     real = _real(counts)
-    prior = real / np.maximum(real.sum(axis=-1, keepdims=True), 1)
+    prior = real / np.maximum(real.sum(axis=-1, keepdims=True), 1) if prior is None else prior
     weights = rng.standard_gamma(counts.transitions + prior)
     # Draws with shapes near 0 may all underflow: then the row is the smoothed one.
     lost = weights.sum(axis=-1, keepdims=True) <= 0

@@ -18,6 +18,8 @@ from bidual.mdp import TabularMDP
 
 NOBODY = -1  # what pads a list
 
+_SMALL = 10**6  # entries of a table over (S, A, S) that are no burden
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,23 @@ class Support:
         first = np.maximum(self.states[..., :1], 0)
         return np.where(self.states == NOBODY, first, self.states)
 
+    @cached_property
+    def _places(self) -> Int[np.ndarray, "S A arrivals"] | None:
+        """For small models, where every possible arrival stands: looking it up is faster than searching lists."""
+        S, A, K = self.states.shape
+        if S * A * S > _SMALL:
+            return None
+        places = np.full((S, A, S + 1), NOBODY)
+        rows, columns = np.arange(S)[:, None, None], np.arange(A)[None, :, None]
+        places[rows, columns, self.states] = np.arange(K)  # padding writes to the last column, which nobody reads
+        return places
+
     def find(
         self, states: Int[np.ndarray, "n"], actions: Int[np.ndarray, "n"], arrivals: Int[np.ndarray, "n"]
     ) -> Int[np.ndarray, "n"]:
         """Where in their lists these transitions stand; NOBODY for those that are in none."""
+        if self._places is not None:
+            return self._places[states, actions, arrivals]
         match = self.states[states, actions] == arrivals[:, None]
         return np.where(match.any(axis=1), match.argmax(axis=1), NOBODY)
 
@@ -85,12 +100,12 @@ class Support:
 
 def read_support(
     declared: "ArrayLike | TabularMDP | None",
-    absorbing: Sequence[int] | Int[np.ndarray, "e"],
+    absorbing: Int[np.ndarray, "e"],
     allowed: Bool[np.ndarray, "S A"],
 ) -> Support:
     """The support in any form that `Tabular` accepts: a model, an array (S, A, K) or (S, K), or None."""
     S, A = allowed.shape
-    ends = _read_absorbing(absorbing, S)
+    ends = np.isin(np.arange(S), absorbing)
     if declared is None:
         lists = np.full((S, A, 4), NOBODY)
     elif isinstance(declared, TabularMDP):
@@ -105,13 +120,14 @@ def read_support(
     return Support(lists, declared is None, ends, allowed)
 
 
-def _read_absorbing(absorbing: Sequence[int] | np.ndarray, S: int) -> Bool[np.ndarray, "S"]:
-    numbers = np.asarray(absorbing, dtype=np.int64).reshape(-1)
+def read_absorbing(absorbing: Sequence[int] | Int[np.ndarray, "e"], S: int) -> Int[np.ndarray, "e"]:
+    """The numbers of the absorbing states, checked."""
+    numbers = np.asarray(absorbing).reshape(-1)
+    if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
+        raise ModelError(f"absorbing must be state numbers, not a mask or anything else; got dtype {numbers.dtype}")
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < S):
         raise ModelError(f"absorbing names state {numbers[(numbers < 0) | (numbers >= S)][0]}: states are 0 to {S - 1}")
-    ends = np.zeros(S, dtype=bool)
-    ends[numbers] = True
-    return ends
+    return numbers.astype(np.int64)
 
 
 def _of_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
@@ -127,7 +143,10 @@ def _of_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
 
 
 def _of_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]:
-    lists = np.asarray(declared)
+    try:
+        lists = np.asarray(declared)
+    except ValueError as error:
+        raise ModelError(f"support must be a rectangular array, short lists padded with -1: {error}") from error
     if not np.issubdtype(lists.dtype, np.integer) or lists.ndim not in (2, 3):
         raise ModelError(
             "support must be an integer array of next states, (S, A, K) or for all actions of a state (S, K), padded "

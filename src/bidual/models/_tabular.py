@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from bidual._errors import ModelError
+from bidual._errors import EnvError, ModelError
 from bidual._lists import check_initial
 from bidual._types import Episode
 from bidual.features import Pieces, Psi
@@ -19,8 +19,16 @@ from bidual.models._base import Layout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._known import Known
 from bidual.models._optimistic import Optimistic
-from bidual.models._posterior import lists, lists_for_planner, posterior, single_law, smoothed, start_estimate
-from bidual.models._support import read_support
+from bidual.models._posterior import (
+    lists,
+    lists_for_planner,
+    posterior,
+    single_law,
+    smoothed,
+    start_estimate,
+    with_strangers,
+)
+from bidual.models._support import read_absorbing, read_support
 
 
 @final
@@ -54,7 +62,7 @@ class Tabular:
         initial: Float[np.ndarray, "S"] | None,
     ) -> "Knowledge":
         """What is known before the first episode, with what an environment itself tells."""
-        ends = np.union1d(np.asarray(self.absorbing, dtype=np.int64).reshape(-1), np.flatnonzero(absorbing))
+        ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(absorbing))
         support = read_support(self.support, ends, allowed)
         law = initial if self.initial is None else check_initial(self.initial, len(allowed))
         return Knowledge(no_counts(support, len(pieces.observed)), pieces, horizon, law, delta, self.boxes)
@@ -73,7 +81,13 @@ class Knowledge:
     boxes: bool
 
     def update(self, episode: Episode) -> "Knowledge":
-        """Learn from one episode."""
+        """Learn from one episode; raises where it shows what was declared impossible."""
+        start = int(episode.states[0])
+        if self.initial is not None and not self.initial[start]:
+            raise EnvError(
+                f"an episode began in state {start}, which has probability 0 in the start law: declare the true one, "
+                "or an unknown one (hidden_start=True of a simulator, no initial=... of Tabular)"
+            )
         return replace(self, counts=self.counts.update(episode))
 
     @cached_property
@@ -94,7 +108,12 @@ class Knowledge:
 
     def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
         """One law from the posterior, and the features under it."""
-        return self._single(posterior(self.counts, rng))
+        if not self.counts.support.open:
+            return self._single(posterior(self.counts, rng))
+        counts, prior = with_strangers(self.counts, rng)
+        law, start = posterior(counts, rng, prior), start_estimate(self.counts, self.initial)
+        model = single_law(counts, law, start, lists_for_planner(counts))
+        return model, expected(self.pieces, paid_on_lists(self.pieces, counts), law)
 
     @property
     def estimate(self) -> tuple[Known, Psi]:

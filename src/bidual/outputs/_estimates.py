@@ -58,12 +58,12 @@ def evaluated(
     mean = _at_mean(program, mean_embedding(linear.payments.pieces, episodes))
     estimates = _unbounded(mean, len(episodes))
     paid = linear.payments(episodes)
-    delta = split.evaluation(number, max(1, linear.numbers.size))
+    delta_lower, delta_upper = split.evaluation(number, max(1, linear.numbers.size))
     for column, (place, low, high) in enumerate(zip(linear.numbers, linear.low, linear.high, strict=True)):
         samples = paid[:, column]
         estimates.mean[place] = samples.mean()
-        estimates.lower[place] = bounds.lower(samples, float(low), float(high), delta)
-        estimates.upper[place] = bounds.upper(samples, float(low), float(high), delta)
+        estimates.lower[place] = bounds.lower(samples, float(low), float(high), delta_lower)
+        estimates.upper[place] = bounds.upper(samples, float(low), float(high), delta_upper)
     return estimates
 
 

@@ -6,7 +6,7 @@ What is paid on arrival is inside the inner minimum: its expectation under some 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ def _plan(
     on_arrival: Float[Array, "H n"],
     *,
     open_: bool,
-) -> tuple[Array, ...]:
+) -> tuple[Any, ...]:  # lower, actions, and the expected signals, visits, occupancies (or None) and arrivals
     steps = jnp.arange(cost.signals.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 

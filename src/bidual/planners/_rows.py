@@ -6,13 +6,14 @@
 
 the law P_k = exp(A - radius) phat_k / (1 + d_k y), with what is missing to 1 on the cheapest successor, lies in the
 ball and pays m + exp(A - radius) (1 - B) / y, and no law in the ball pays less than m + (exp(A - radius) - 1) / y: a
-bound for every y, whether or not the search for the best one has ended. The two meet where A + log B = radius, or as y
-grows without end. A + log B is nearly quadratic in y at first and linear in log y later, so Newton's method is applied
-to its root against y where it is small, and to itself against log y where it is large.
+bound for every y, whether or not the search for the best one has ended. The two meet where f = A + log B equals the
+radius, or as y grows without end. log f is nearly linear in log y while y is small and bends slowly later: Halley's
+method on it takes three or four steps.
 
 **Box** {low <= P <= high}: start from `low` and give what is missing to 1 to the cheapest successors first.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -20,10 +21,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bidual.models import Ball, Box
+from bidual.planners._passes import UNROLL
 
-_TOLERANCE = 1e-12  # of the gap between the two values of a row, relative to the range of W
+_TOLERANCE = 1e-3  # of the last move of y: the next would be its cube, and the value errs by the square of that
 _STEPS = 40
-_LARGE = 0.1  # from here on A + log B counts as linear in log y
 
 
 class Choice(NamedTuple):
@@ -50,28 +51,35 @@ def _in_ball(rows: Ball, W: Float[Array, "K A R"]) -> Choice:
     searched = jnp.isfinite(radius) & (radius > 0) & (spread > 0)
     eps = jnp.where(searched, radius, 1.0)
     y = _search(phat, d, eps, spread, searched)
-    A, B, _, _ = _parts(phat, d, y)
+    A, B, *_ = _parts(phat, d, y)
     share = jnp.minimum(jnp.exp(A - eps), 1.0 / B)
-    mean = jnp.sum(phat * d, axis=0)
+    mean = _sum(phat * d)
     bound = jnp.where(searched, jnp.expm1(A - eps) / y, jnp.where(radius == 0, mean, 0.0))
-    law = jnp.where(searched[None], share[None] * phat / (1 + d * y[None]), jnp.where(radius == 0, 1.0, 0.0) * phat)
-    rest = jnp.maximum(0.0, 1 - jnp.sum(law, axis=0))
+    plain = jnp.where(jnp.isfinite(radius)[None], phat, 0.0)
+    law = jnp.where(searched[None], share[None] * phat / (1 + d * y[None]), plain)
+    rest = jnp.maximum(0.0, 1 - _sum(law))
     first = jnp.argmin(jnp.where(possible, W, jnp.inf), axis=0)
     law = law + jnp.where(jnp.arange(W.shape[0])[:, None, None] == first[None], rest[None], 0.0)
     return Choice(least + bound, law)
 
 
-def _parts(
-    phat: Float[Array, "K A R"], d: Float[Array, "K A R"], y: Float[Array, "A R"]
-) -> tuple[Float[Array, "A R"], Float[Array, "A R"], Float[Array, "A R"], Float[Array, "A R"]]:
-    """A, B, A + log B and y times its derivative."""
-    u = 1 + d * y[None]
-    A = jnp.sum(phat * jnp.log(u), axis=0)
-    tilted = phat / u
-    B = jnp.sum(tilted, axis=0)
-    moved = tilted * (d * y[None])
-    slope = jnp.sum(moved, axis=0) - jnp.sum(moved / u, axis=0) / B
-    return A, B, jnp.maximum(A + jnp.log(B), 0.0), slope
+def _sum(terms: Float[Array, "K A R"]) -> Float[Array, "A R"]:
+    """The sum over the successors, term by term where they are few: XLA then makes one loop of a whole formula."""
+    if terms.shape[0] > UNROLL:
+        return jnp.sum(terms, axis=0)
+    return reduce(jnp.add, list(terms))
+
+
+def _parts(phat: Float[Array, "K A R"], d: Float[Array, "K A R"], y: Float[Array, "A R"]) -> tuple[Array, ...]:
+    """A, B, f = A + log B, and the first two derivatives of f by log y."""
+    A = _sum(phat * jnp.log1p(d * y[None]))
+    r = 1 / (1 + d * y[None])
+    tilted, w = phat * r, 1 - r
+    B, moved = _sum(tilted), tilted * w
+    N = _sum(moved)
+    first = _sum(phat * w) - N / B
+    second = N - _sum(moved * (1 - 2 * w)) / B - (N / B) ** 2
+    return A, B, A + jnp.log(B), first, second
 
 
 def _search(
@@ -83,28 +91,40 @@ def _search(
 ) -> Float[Array, "A R"]:
     """Y with A + log B = eps, as nearly as it takes, or very large where it stays below."""
     cap = 1e13 / jnp.where(spread > 0, spread, 1.0)
-    mean = jnp.sum(phat * d, axis=0)
-    variance = jnp.sum(phat * d * d, axis=0) - mean**2
-    target = jnp.sqrt(2 * eps)
-    first = jnp.minimum(target / jnp.sqrt(jnp.maximum(variance, 1e-30 * spread**2 + 1e-300)), cap)
+    first = jnp.minimum(_first(phat, d, eps, spread), cap)
 
-    def step(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, y, _ = now
-        _, _, f, slope = _parts(phat, d, y)
-        root = jnp.sqrt(2 * f)
-        safe = jnp.maximum(slope, 1e-300)
-        near = 1 + (target - root) * root / safe
-        far = jnp.exp(jnp.clip((eps - f) / safe, -9.0, 9.0))
-        factor = jnp.where(slope > 1e-15, jnp.where(f > _LARGE, far, near), 1e4)
-        y_next = jnp.minimum(y * jnp.clip(factor, 0.1, 1e4), cap)
-        gap = jnp.abs(jnp.expm1(f - eps)) / (y * jnp.maximum(spread, 1e-300))
-        open_ = searched & (gap > _TOLERANCE) & (y < cap)
-        return count + 1, jnp.where(open_, y_next, y), jnp.any(open_)
+    def step(y: Float[Array, "A R"]) -> Float[Array, "A R"]:
+        _, _, f, first, second = _parts(phat, d, y)
+        # Halley's method for log f = log eps in log y. Where f is too small to tell, y is too small.
+        off = jnp.log(jnp.maximum(f, 1e-300) / eps)
+        slope = first / jnp.maximum(f, 1e-300)
+        bend = second / jnp.maximum(f, 1e-300) - slope**2
+        below = 2 * slope**2 - off * bend
+        move = jnp.where((f > 1e-14) & (below > 0), -2 * off * slope / jnp.maximum(below, 1e-300), 9.0)
+        return jnp.minimum(y * jnp.exp(jnp.clip(move, -2.0, 9.0)), cap)
 
     def unfinished(now: tuple[Array, Array, Array]) -> Array:
-        return now[2] & (now[0] < _STEPS)
+        count, before, y = now
+        # Compared from step to step, for a test of the gap itself would compute all logarithms a second time.
+        moving = searched & (jnp.abs(y - before) > _TOLERANCE * y)
+        return jnp.any(moving) & (count < _STEPS)
 
-    return jax.lax.while_loop(unfinished, step, (jnp.array(0), first, jnp.array(True)))[1]
+    def go_on(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, _, y = now
+        return count + 1, y, step(y)
+
+    return jax.lax.while_loop(unfinished, go_on, (jnp.array(1), first, step(first)))[2]
+
+
+def _first(
+    phat: Float[Array, "K A R"], d: Float[Array, "K A R"], eps: Float[Array, "A R"], spread: Float[Array, "A R"]
+) -> Float[Array, "A R"]:
+    """Where the expansion A + log B = s^2 y^2 / 2 (1 - c y) + ... says that the search should start."""
+    first, second, third = _sum(phat * d), _sum(phat * d * d), _sum(phat * d * d * d)
+    variance = jnp.maximum(second - first**2, 1e-30 * spread**2 + 1e-300)
+    y = jnp.sqrt(2 * eps / variance)
+    c = (4 / 3 * third - 2 * first * second + 2 / 3 * first**3) / variance
+    return y / jnp.clip(1 - 0.5 * c * y, 0.3, 3.0)
 
 
 def _in_box(rows: Box, W: Float[Array, "K A R"]) -> Choice:

@@ -1,0 +1,81 @@
+"""How good learned policies are, by exact evaluation in the true model, which the learner never sees.
+
+Seeds are fixed, so nothing here is random from run to run on one machine; the counts were measured, and floors are
+those of the benchmark (benchmarks/learn.py), whose code runs here in a process of its own: thousands of episodes with
+every shape checked would take minutes. Value and costs must keep their floors in the same run to count.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.learn import CERTIFIED, CONVEX, QUALITY, UNKNOWN
+
+import bidual as bd
+
+ROOT = Path(__file__).parents[2]
+LEAST = {
+    ("box", 300): 18,
+    ("box", 1000): 19,
+    ("rover", 1000): 18,
+    ("rover", 3000): 18,
+    ("media", 1000): 19,
+    ("riverswim", 1000): 19,
+    ("rover-two", 1000): 16,
+}
+SHORT = [floor for floor in QUALITY if floor.episodes <= 1000 and floor.task in ("media", "riverswim", "rover")]
+
+
+def _found(tmp_path, floor, seeds, unknown=False):
+    """What the benchmark finds, with every bound of every run checked."""
+    out = tmp_path / "found.json"
+    code = (
+        "import json, sys; from pathlib import Path; from benchmarks.learn import Floor, runs; "
+        f"Path(sys.argv[1]).write_text(json.dumps(runs({floor!r}, {seeds}, unknown={unknown})))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    found = json.loads(out.read_text())
+    task = bd.tasks.find(floor.task)
+    for row in found["rows"]:
+        _check_bounds(task.build().problem.maximises, task.optimum, row)
+    return found
+
+
+def _check_bounds(maximises, optimum, row):
+    """Every printed bound is true in these runs; optima are known to six digits."""
+    beaten, reached = (row["upper"], row["lower"]) if maximises else (row["lower"], row["upper"])
+    sign = -1 if maximises else 1
+    assert beaten is None or sign * beaten <= sign * optimum + 1e-6
+    assert reached is None or sign * reached >= sign * row["value"]
+    assert row["status"] not in ("feasible", "optimal") or row["truly_feasible"]
+
+
+@pytest.mark.parametrize("floor", SHORT, ids=lambda floor: f"{floor.task} {floor.episodes}")
+def test_three_seeds_are_good(tmp_path, floor):
+    assert _found(tmp_path, floor, 3)["good"] >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floor", QUALITY, ids=lambda floor: f"{floor.task} {floor.episodes}")
+def test_twenty_seeds_are_good(tmp_path, floor):
+    assert _found(tmp_path, floor, 20)["good"] >= LEAST[floor.task, floor.episodes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floor", UNKNOWN, ids=lambda floor: floor.task)
+def test_ten_seeds_without_declared_successors(tmp_path, floor):
+    assert _found(tmp_path, floor, 10, unknown=True)["good"] >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("floor", "gap"), list(zip(CERTIFIED, (0.035, 0.015), strict=True)), ids=("rover", "box"))
+def test_certified_gaps_after_ten_thousand_episodes(tmp_path, floor, gap):
+    assert sum(found <= gap for found in _found(tmp_path, floor, 10)["gaps"]) >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floor", CONVEX, ids=lambda floor: floor.task)
+def test_convex_objectives_are_learned(tmp_path, floor):
+    assert _found(tmp_path, floor, 2)["good"] == 2
