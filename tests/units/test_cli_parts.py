@@ -85,10 +85,9 @@ def test_learning_in_words(look, maximises, words, monkeypatch, capsys):
 
 
 def test_speed_is_that_of_the_last_seconds():
-    speed = _progress._Speed()
-    for seconds in range(100):
-        episodes_per_second = speed(Look(seconds * (10 if seconds < 50 else 30), None, None, None, 0, float(seconds)))
-    assert episodes_per_second == 30
+    speed, looks = _progress._Speed(), [Look(n * n, None, None, None, 0, float(n)) for n in range(100)]
+    *_, last = [speed(look) for look in looks]
+    assert last == (99**2 - 93**2) / 6  # from the last look that is five seconds old or older
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99.0, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])

@@ -391,7 +391,7 @@ def test_learning_lines_are_the_looks_in_the_users_sense(name):
     side = "above" if name == "rover" else "below"
     unbeaten = _line(top, f"no feasible policy\nis {side}")
     final = solution.upper if name == "rover" else solution.lower
-    np.testing.assert_array_equal(unbeaten.get_xdata()[:-1], [look.episodes for look in looks])
+    np.testing.assert_array_equal(np.asarray(unbeaten.get_xdata())[:-1], [look.episodes for look in looks])
     np.testing.assert_array_equal(unbeaten.get_ydata(), _known([*(look.bound for look in looks), final]))
     for axes, start, values in (
         (top, "the mixture", [look.reached for look in looks]),
@@ -413,7 +413,7 @@ def test_the_returned_policy_stands_at_the_right_end_with_its_interval():
     x, value, ends = _mark(top, "the policy returned,\non 60 fresh episodes")
     assert x > solution.episodes
     assert value == own.value
-    np.testing.assert_allclose(ends, [own.lower, own.upper])
+    assert ends == pytest.approx([own.lower, own.upper])
     worst = solution.constraints[0].violation_upper
     assert _mark(bottom, "of the policy returned")[1:] == (worst, None)
     assert not [line for line in top.lines if line.get_label() == "the true optimum"]

@@ -31,7 +31,7 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
         title: instead of the task's name and how learning ended.
     """
     limited = bool(solution.constraints)
-    figure = new_figure(8.0, 4.8 if limited else 3.4)
+    figure = new_figure(7.6, 4.6 if limited else 3.2)
     panels = figure.subplots(2 if limited else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: 1 + limited])
     top, bottom = panels[0, 0], panels[-1, 0]
     episodes = np.array([look.episodes for look in solution.history])
