@@ -104,7 +104,13 @@ def test_only_the_added_state_is_absorbing_and_the_start_is_unknown():
     environment = gymnasium_environment(Fake(), 2)
     assert environment.absorbing.tolist() == [False, False, False, True]
     assert environment.initial is None
-    assert environment.allowed.all()
+
+
+def test_in_the_added_state_only_the_action_that_is_recorded_is_allowed():
+    """What others would pay there is never seen, so a planner could hope for anything for ever."""
+    allowed = gymnasium_environment(Fake(), 2).allowed
+    assert allowed[:3].all()
+    assert allowed[3].tolist() == [True] + [False] * (allowed.shape[1] - 1)
 
 
 def test_a_step_may_be_cut_at_the_horizon():

@@ -1,0 +1,319 @@
+"""What every explorer, replanning rule and inner solver promises while a model is being learned."""
+
+import copy
+from dataclasses import replace
+
+import cvxpy as cp
+import jax
+import numpy as np
+import pytest
+
+import bidual as bd
+from bidual._keys import Draw, Purpose
+from bidual.explorers import (
+    AbstractExplorer,
+    AbstractInner,
+    AbstractReplanning,
+    Alternating,
+    Always,
+    Corrective,
+    Greedy,
+    Growth,
+    Linearised,
+    Mixed,
+    Optimistic,
+    Planned,
+    Thompson,
+)
+from bidual.models import Tabular
+from bidual.planners import BackwardInduction, ExtendedValueIteration
+from bidual.policies import DeterministicPolicy, embedding
+from tests.learning import SHAPE, after, beginning, random_episodes, random_world
+
+H, S, A = SHAPE
+EXPLORERS = {
+    "optimistic": Optimistic(),
+    "optimistic, always": Optimistic(replanning=Always()),
+    "thompson": Thompson(),
+    "thompson, always": Thompson(replanning=Always()),
+    "greedy": Greedy(),
+    "alternating": Alternating(),
+    "three in turn": Alternating((Greedy(), Thompson(), Optimistic())),
+}
+RULES = {"growth": Growth(), "slow growth": Growth(share=2.0, fraction=1.0), "always": Always()}
+INNERS = {
+    "corrective": Corrective(),
+    "corrective, two plans": Corrective(max_plans=2),
+    "linearised": Linearised(),
+    "linearised, forgetful": Linearised(memory=1),
+}
+
+
+def test_every_implementation_is_here():
+    assert {type(one) for one in EXPLORERS.values()} == set(AbstractExplorer.__subclasses__())
+    assert {type(one) for one in RULES.values()} == set(AbstractReplanning.__subclasses__())
+    assert {type(one) for one in INNERS.values()} == set(AbstractInner.__subclasses__())
+
+
+WORLD = random_world(3, masked=True)
+COST = np.random.default_rng(0).normal(size=(S, A))
+FEATURES = bd.features.signals(a=COST, b=COST[:, ::-1])  # what is cheap in one is mostly dear in the other
+
+
+def _problems():
+    """With a limit that is active, so that policies have to be mixed; and with one that cannot hold."""
+    x = FEATURES.embedding(H)
+    limits = {"b": cp.sum(x.b) <= LIMIT}
+    return {
+        "linear": bd.Problem(cp.Minimize(cp.sum(x.a)), limits),
+        "convex": bd.Problem(cp.Minimize(cp.sum_squares(cp.sum(x, axis=0) - np.array([0.0, 2.0]))), limits),
+        "impossible": bd.Problem(cp.Minimize(cp.sum(x.a)), {"b": cp.sum(x.b) <= -9.0}),
+    }
+
+
+LIMIT = 0.9
+PROBLEMS = _problems()
+PROGRAMS = {name: problem.program() for name, problem in PROBLEMS.items()}
+
+
+@pytest.fixture(params=EXPLORERS)
+def explorer(request):
+    return EXPLORERS[request.param]
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request):
+    return PROGRAMS[request.param]
+
+
+def _knowledge(episodes=8, *, hidden_start=False):
+    mdp = WORLD.mdp
+    initial = None if hidden_start else mdp.initial
+    start = beginning(FEATURES, SHAPE, Tabular(WORLD.padded), allowed=mdp.actions, initial=initial)
+    return after(start, random_episodes(mdp, episodes, 1))
+
+
+def _draw(number=1, seed=5):
+    return Draw(seed, Purpose.PLAN, number)
+
+
+def _same(one, other):
+    """Whether two memories are the same, array by array."""
+    leaves = [
+        jax.tree.leaves(part, is_leaf=lambda leaf: isinstance(leaf, DeterministicPolicy)) for part in (one, other)
+    ]
+    if len(leaves[0]) != len(leaves[1]):
+        return False
+    values = [[leaf.actions if isinstance(leaf, DeterministicPolicy) else leaf for leaf in part] for part in leaves]
+    return all(np.array_equal(a, b) for a, b in zip(*values, strict=True))
+
+
+# Explorers.
+
+
+def test_chooses_a_policy_of_the_right_shape_with_allowed_actions(explorer, program):
+    knowledge = _knowledge()
+    memory = explorer.init(program, knowledge)
+    for number in (1, 2, 3):
+        choice, memory = explorer(program, memory, knowledge, _draw(number))
+        assert isinstance(choice.policy, DeterministicPolicy)
+        assert choice.policy.shape == SHAPE
+        assert WORLD.mdp.actions[np.arange(S), choice.policy.actions].all()
+        assert choice.plans >= 0
+
+
+@pytest.mark.parametrize("episodes", [0, 1])
+def test_the_first_episodes_need_no_start_law(explorer, program, episodes):
+    knowledge = _knowledge(episodes, hidden_start=True)
+    memory = explorer.init(program, knowledge)
+    for number in (1, 2, 3):
+        choice, memory = explorer(program, memory, knowledge, _draw(number))
+        assert choice.policy.shape == SHAPE
+
+
+def test_the_same_draw_gives_the_same_choice(explorer, program):
+    knowledge = _knowledge()
+    choices, memories = [], []
+    for _ in range(2):
+        memory = explorer.init(program, knowledge)
+        for number in (1, 2):
+            choice, memory = explorer(program, memory, knowledge, _draw(number))
+        choices.append(choice)
+        memories.append(memory)
+    np.testing.assert_array_equal(choices[0].policy.actions, choices[1].policy.actions)
+    assert choices[0].plans == choices[1].plans
+    assert _same(*memories)
+
+
+def test_memory_and_knowledge_are_left_alone(explorer, program):
+    knowledge = _knowledge()
+    memory = explorer.init(program, knowledge)
+    for number in (1, 2, 3):
+        before, counts = copy.deepcopy(memory), knowledge.counts.transitions.copy()
+        _, later = explorer(program, memory, knowledge, _draw(number))
+        assert _same(before, memory)
+        np.testing.assert_array_equal(counts, knowledge.counts.transitions)
+        memory, knowledge = later, knowledge.update(random_episodes(WORLD.mdp, 1, number)[0])
+
+
+def test_plans_first_and_again_once_the_counts_have_grown(explorer, program):
+    """Between, the policies of the last plan are played. Each of those who take turns plans for itself."""
+    knowledge = _knowledge(8)
+    memory = explorer.init(program, knowledge)
+    turns = len(explorer.members) if isinstance(explorer, Alternating) else 1
+    plans = []
+    for number in range(1, 2 * turns + 1):
+        choice, memory = explorer(program, memory, knowledge, _draw(number))
+        plans.append(choice.plans)
+    assert all(count > 0 for count in plans[:turns])
+    assert not any(plans[turns:])  # nothing was learned in between
+    doubled = after(knowledge, random_episodes(WORLD.mdp, 8, 1))
+    choice, _ = explorer(program, memory, doubled, _draw(2 * turns + 1))
+    assert choice.plans > 0
+
+
+def test_says_what_is_guaranteed(explorer):
+    assert explorer.guarantee
+    if isinstance(explorer, Alternating):
+        assert all(member.guarantee in explorer.guarantee for member in explorer.members)
+
+
+def test_those_who_take_turns_do_so_by_the_number_of_the_episode():
+    """Episode t is of member t - 1 modulo their number; the memories of the others stay."""
+    members, program, knowledge = (Greedy(), Thompson()), PROGRAMS["linear"], _knowledge()
+    both = Alternating(members)
+    memory = both.init(program, knowledge)
+    for number in (1, 2, 3, 4):
+        turn = (number - 1) % 2
+        alone, _ = members[turn](program, memory[turn], knowledge, _draw(number))
+        choice, later = both(program, memory, knowledge, _draw(number))
+        np.testing.assert_array_equal(choice.policy.actions, alone.policy.actions)
+        assert later[1 - turn] is memory[1 - turn]
+        memory = later
+
+
+def test_draws_from_the_posterior_differ_and_others_do_not():
+    """Little data: 20 draws of a law give more than one policy. Greedy and optimistic ones have one law, or one set."""
+    program, knowledge = PROGRAMS["linear"], _knowledge(2)
+    found = {}
+    for name in ("thompson", "greedy", "optimistic"):
+        explorer = replace(EXPLORERS[name], inner=Corrective(max_plans=1))  # a single plan, so no mixture to draw from
+        start = explorer.init(program, knowledge)
+        chosen = [explorer(program, start, knowledge, _draw(number))[0].policy for number in range(1, 21)]
+        found[name] = len({policy.actions.tobytes() for policy in chosen})
+    assert found["thompson"] > 1
+    assert found["greedy"] == found["optimistic"] == 1
+
+
+# Inner solvers.
+
+
+@pytest.fixture(params=INNERS)
+def inner(request):
+    return INNERS[request.param]
+
+
+def _suited(inner):
+    return PROGRAMS["linear" if isinstance(inner, Corrective) else "convex"]
+
+
+def _worlds(knowledge):
+    model, psi = knowledge.estimate
+    yield knowledge.optimistic, knowledge.layout, ExtendedValueIteration()
+    yield model, model.restrict(psi), BackwardInduction()
+
+
+def test_an_inner_solver_mixes_policies_over_any_model(inner):
+    program, knowledge = _suited(inner), _knowledge()
+    for world in _worlds(knowledge):
+        warm = inner.init(program)
+        for _ in range(3):
+            before = copy.deepcopy(warm)
+            mixed, later = inner(program, *world, warm)
+            again, _ = inner(program, *world, warm)
+            assert _same(before, warm)
+            assert mixed.plans > 0
+            assert len(mixed.policies) == mixed.weights.size > 0
+            assert mixed.weights.min() > 0
+            assert abs(mixed.weights.sum() - 1) <= 1e-9
+            assert all(policy.shape == SHAPE for policy in mixed.policies)
+            np.testing.assert_array_equal(mixed.weights, again.weights)
+            warm = later
+
+
+@pytest.mark.parametrize("name", [name for name in INNERS if "two plans" not in name])  # which stop too early
+def test_an_inner_solver_approaches_the_optimum_of_a_model_that_stands_still(name):
+    """Corrective solves at once, to 1 % of a range of about 5; the average of the others improves with every answer."""
+    inner, knowledge = INNERS[name], _knowledge(30)
+    kind = "linear" if isinstance(inner, Corrective) else "convex"
+    program, mdp = PROGRAMS[kind], knowledge.smoothed()
+    best = bd.solve(PROBLEMS[kind], mdp, gap=1e-8)
+    assert best.constraints[0].price > 0.01
+    model, psi = knowledge.estimate
+    mixed, warm = None, inner.init(program)
+    for _ in range(1 if kind == "linear" else 40):
+        mixed, warm = inner(program, model, model.restrict(psi), BackwardInduction(), warm)
+    if kind == "linear":
+        rows = [program.values(embedding(mdp, psi, policy)) for policy in mixed.policies]
+        f, g = (np.tensordot(mixed.weights, np.array([row[i] for row in rows]), axes=1) for i in range(2))
+    else:
+        f, g = program.functions.values(warm.image, np.zeros(0))
+    assert abs(f - best.value) <= 0.06
+    assert g.max() <= 0.02
+
+
+def test_a_mixture_is_drawn_by_its_weights():
+    """1000 draws of weight 0.3 are within 5 standard deviations (0.0145) of it: false alarm below 1e-6."""
+    policies = tuple(DeterministicPolicy(np.full((H, S), a), A) for a in range(A))
+    mixed = Mixed(policies, np.array([0.3, 0.7]), 2)
+    rng = np.random.default_rng(0)
+    assert abs(np.mean([mixed.pick(rng.random()) is policies[0] for _ in range(1000)]) - 0.3) <= 5 * 0.0145
+
+
+def test_exploration_of_problems_with_other_variables_is_refused():
+    x = FEATURES.embedding(H)
+    y = cp.Variable()
+    problem = bd.Problem(cp.Minimize(cp.square(cp.sum(x.a) - y) + cp.abs(y)), {"b": cp.sum(x.b) <= y})
+    with pytest.raises(bd.ProblemError, match="other variables besides the embedding"):
+        Linearised().init(problem.program())
+
+
+# Replanning.
+
+
+@pytest.fixture(params=RULES)
+def rule(request):
+    return RULES[request.param]
+
+
+def test_a_plan_is_not_due_at_once_and_is_due_after_as_many_episodes_again(rule):
+    counts = _knowledge(20).counts
+    planned = Planned(counts.episodes, counts.pairs)
+    assert not rule.due(planned, counts)
+    assert rule.due(planned, after(_knowledge(20), random_episodes(WORLD.mdp, 60, 9)).counts)
+
+
+def test_a_plan_made_from_nothing_is_due_after_the_first_episode(rule):
+    before = _knowledge(0).counts
+    assert rule.due(Planned(before.episodes, before.pairs), _knowledge(1).counts)
+
+
+@pytest.mark.parametrize(("grown", "due"), [(1.25, False), (1.26, True)])
+def test_growth_waits_for_a_quarter_more_of_some_pair(grown, due):
+    counts = _knowledge(20).counts
+    pairs = counts.pairs.copy()
+    pairs[pairs == pairs.max()] /= grown
+    assert Growth(fraction=1e9).due(Planned(20, pairs), counts) is due
+
+
+@pytest.mark.parametrize(("planned", "due"), [(19, False), (18, True)])
+def test_growth_waits_for_a_twentieth_more_episodes_and_one(planned, due):
+    """At episode 20: 20 - 19 = 1 <= 1 + 0.95, and 20 - 18 = 2 > 1 + 0.9."""
+    counts = _knowledge(20).counts
+    assert Growth().due(Planned(planned, counts.pairs), counts) is due
+
+
+@pytest.mark.parametrize("settings", [{"share": 0.0}, {"share": -1.0}, {"fraction": 0.0}, {"share": float("nan")}])
+def test_growth_refuses_what_would_never_end(settings):
+    with pytest.raises(bd.ProblemError, match="share and fraction must be positive"):
+        Growth(**settings)
