@@ -97,9 +97,7 @@ def mixture_of_policies(policies: Sequence[DeterministicPolicy]) -> Mixture:
 def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
     support, split = knowledge.counts.support, setting.split
-    words = [
-        "what follows depends on state and action alone, and its law is the same at every step and in every episode"
-    ]
+    words = ["what follows depends on state and action alone, alike at every step of every episode"]
     if support.open:
         words.append("no successors were declared: any state may follow any other")
     else:

@@ -123,6 +123,11 @@ def _opened(env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", probl
     observed = problem.embedding.features.observed
     if isinstance(env, TabularMDP):
         env = Simulator(env)
+    if isinstance(env, Simulator) and _changes(env.mdp):
+        raise ProblemError(
+            "the law of this model changes with the step, but learning counts all steps together and its bounds rest "
+            "on one law: put the step into the state, or give a model with one law"
+        )
     if isinstance(env, Simulator) and observed:
         raise ProblemError(
             f"signal {observed[0][0]!r} is a function of what an environment shows, but a simulated model shows only "
@@ -131,3 +136,8 @@ def _opened(env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", probl
     if isinstance(env, AbstractEnvironment):
         return env
     return gymnasium_environment(env, problem.embedding.horizon, observed)
+
+
+def _changes(mdp: TabularMDP) -> bool:
+    lists = mdp.successors
+    return max(lists.states.shape[0], lists.probabilities.shape[0]) > 1

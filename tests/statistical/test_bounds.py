@@ -224,6 +224,7 @@ def test_all_statements_of_a_run_hold_at_once():
     for round in (1, 2):
         for i, p in enumerate(means):
             x = (rng.random(40) < p).astype(float)
-            lower, upper = bounds.interval(x, 0.0, 1.0, 2 * split.evaluation(round, 2))
+            delta_lower, delta_upper = split.evaluation(round, 2)
+            lower, upper = bounds.lower(x, 0.0, 1.0, delta_lower), bounds.upper(x, 0.0, 1.0, delta_upper)
             wrong[i] |= not lower <= p <= upper
     assert np.sum(wrong.reshape(repetitions, 2).any(axis=1)) <= allowed(repetitions, delta / 2)

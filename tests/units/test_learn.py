@@ -574,3 +574,12 @@ def test_exploring_differently_still_certifies():
     """Greedy promises nothing, but the bounds do not rest on how episodes were chosen."""
     result = river(explorer=Greedy())
     assert false_claims(result, RIVER.problem, RIVER.mdp, true_optimum(RIVER.problem, RIVER.mdp)[1]) == []
+
+
+def test_a_law_that_changes_with_the_step_is_refused():
+    """Counts are shared over the steps: the printed assumption would be false, and bounds with it."""
+    laws = np.stack([np.eye(2)[:, None], np.eye(2)[::-1][:, None]])
+    mdp = bd.TabularMDP(laws, 0, 2)
+    x = mdp.embedding(there=np.array([0.0, 1.0]))
+    with pytest.raises(bd.ProblemError, match="changes with the step"):
+        bd.learn(bd.Problem(cp.Maximize(cp.sum(x.there))), mdp, episodes=2)
