@@ -186,7 +186,7 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
     states = rng.permuted(np.broadcast_to(np.arange(S), (S, 5, S)), axis=-1)[..., :5]
     law = rng.dirichlet(np.ones(5), (S, 5))
-    mdp = bd.TabularMDP((states, law), 0, H)
+    mdp = bd.TabularMDP((states, law), np.full(S, 1 / S), H)
     pieces = bd.features.signals(reward=rng.random((S, 5)), cost=rng.random((S, 5))).pieces((H, S, 5))
     knowledge = Tabular(mdp).start(
         pieces, H, mdp.actions, 0.025, absorbing=np.zeros(S, dtype=bool), initial=mdp.initial
