@@ -1,5 +1,6 @@
 """Explorers for tabular models: optimistic, drawn from the posterior, and both in turn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -9,8 +10,11 @@ from bidual.explorers._base import AbstractExplorer, Choice
 from bidual.explorers._inner import AbstractInner, Corrective, Mixed
 from bidual.explorers._linearised import Linearised
 from bidual.explorers._replanning import AbstractReplanning, Growth, Planned
-from bidual.models import Knowledge
-from bidual.planners import BackwardInduction, ExtendedValueIteration
+from bidual.features import Psi
+from bidual.models import AbstractModel, Knowledge, Known, Layout
+from bidual.planners import AbstractPlanner, BackwardInduction, ExtendedValueIteration
+
+World = tuple[AbstractModel, Layout, AbstractPlanner[Any]]  # what an explorer plans in, and with
 
 
 class Lazy(NamedTuple):
@@ -46,12 +50,7 @@ class Optimistic(AbstractExplorer[Lazy]):
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan over all laws that may be true, where the last plan has aged."""
-        if not _aged(self.replanning, memory, knowledge):
-            return _drawn(memory, draw, 0)
-        planner = ExtendedValueIteration()
-        inner = _suited(self.inner, program)
-        mixed, warm = inner(program, knowledge.optimistic, knowledge.layout, planner, memory.warm)
-        return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
+        return _planned(self, program, memory, knowledge, draw, lambda: _all_laws(knowledge))
 
 
 @final
@@ -79,14 +78,14 @@ class Thompson(AbstractExplorer[Lazy]):
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Draw a law and plan in it, where the last plan has aged."""
-        if not _aged(self.replanning, memory, knowledge):
-            return _drawn(memory, draw, 0)
-        if not knowledge.counts.episodes and knowledge.initial is None:
-            return Optimistic(self.inner, self.replanning)(program, memory, knowledge, draw)
-        model, psi = knowledge.drawn(draw.generator())
-        inner = _suited(self.inner, program)
-        mixed, warm = inner(program, model, model.restrict(psi), BackwardInduction(), memory.warm)
-        return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
+        return _planned(
+            self,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: _one_law(knowledge, lambda: knowledge.drawn(draw.generator())),
+        )
 
 
 @final
@@ -94,8 +93,7 @@ class Thompson(AbstractExplorer[Lazy]):
 class Greedy(AbstractExplorer[Lazy]):
     """Solve the problem in the smoothed model: what is believed to be best.
 
-    It learns most about what it does already, and may never try anything else: on a slow chain it sticks in a third of
-    the runs. Use it as a part of something else.
+    It learns most about what it does already, and may never try anything else. Use it as a part of something else.
     """
 
     inner: AbstractInner[Any, Any] | None = None  # None: the one that suits the problem
@@ -114,14 +112,7 @@ class Greedy(AbstractExplorer[Lazy]):
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan in the smoothed model, where the last plan has aged."""
-        if not _aged(self.replanning, memory, knowledge):
-            return _drawn(memory, draw, 0)
-        if not knowledge.counts.episodes and knowledge.initial is None:
-            return Optimistic(self.inner, self.replanning)(program, memory, knowledge, draw)
-        model, psi = knowledge.estimate
-        inner = _suited(self.inner, program)
-        mixed, warm = inner(program, model, model.restrict(psi), BackwardInduction(), memory.warm)
-        return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
+        return _planned(self, program, memory, knowledge, draw, lambda: _one_law(knowledge, lambda: knowledge.estimate))
 
 
 @final
@@ -156,6 +147,33 @@ def _suited(inner: AbstractInner[Any, Any] | None, program: AffineProgram | Conv
     if inner is not None:
         return inner
     return Corrective() if isinstance(program, AffineProgram) else Linearised()
+
+
+def _planned(
+    explorer: "Optimistic | Thompson | Greedy",
+    program: AffineProgram | ConvexProgram,
+    memory: Lazy,
+    knowledge: Knowledge,
+    draw: Draw,
+    world: Callable[[], World],
+) -> tuple[Choice, Lazy]:
+    """One of the policies in use; where they have aged, those for the world as it is seen now."""
+    if not _aged(explorer.replanning, memory, knowledge):
+        return _drawn(memory, draw, 0)
+    mixed, warm = _suited(explorer.inner, program)(program, *world(), memory.warm)
+    return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
+
+
+def _all_laws(knowledge: Knowledge) -> World:
+    return knowledge.optimistic, knowledge.layout, ExtendedValueIteration()
+
+
+def _one_law(knowledge: Knowledge, law: Callable[[], tuple[Known, Psi]]) -> World:
+    """A single law to plan in; all of them while it is not known where episodes start."""
+    if not knowledge.counts.episodes and knowledge.initial is None:
+        return _all_laws(knowledge)
+    model, psi = law()
+    return model, model.restrict(psi), BackwardInduction()
 
 
 def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: Knowledge) -> bool:
