@@ -1,7 +1,8 @@
 """Learning unknown tabular models: values and costs reached, certified gaps, and CPU time.
 
     make bench-learn                        everything, about an hour
-    python -m benchmarks.learn speed        only some of: speed, plans, quality, unknown, certified, convex
+    python -m benchmarks.learn speed        only some of: speed, plans, quality, unknown, certified,
+                                            convex, lakes
 
 One core, CPU time. `quality` learns every task with 20 seeds and evaluates the returned policy exactly in the true
 model, which the learner never sees; a run counts where value and costs keep their floors at once. `speed` counts
@@ -23,12 +24,15 @@ if __name__ == "__main__":
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+import cvxpy as cp
 import numpy as np
 
 import bidual as bd
+from bidual._gymnasium import Transition
 from bidual._prepare import prepare_learning
 from bidual._types import Episode
 from bidual.convex import AffineProgram
+from bidual.envs import Step, gymnasium_environment
 from bidual.models import Tabular
 from bidual.planners import ExtendedValueIteration
 from bidual.policies import MarkovPolicy, embedding
@@ -208,6 +212,40 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
     return (time.process_time() - started) / count * 1e3
 
 
+def lakes() -> list[dict[str, Any]]:
+    """Frozen lakes through Gymnasium's API alone, with nothing declared but that signals come at the end."""
+    return [lake("4x4", 50, 3000, REPEATS), lake("8x8", 100, 3000, REPEATS)]
+
+
+def lake(size: str, horizon: int, episodes: int, seeds: int) -> dict[str, Any]:
+    """The probabilities of the goal and of a hole, which may be 0.1, against the best in the environment's table."""
+
+    def goal(step: Step | Transition) -> float:
+        return step.reward
+
+    def hole(step: Step | Transition) -> float:
+        return float(step.terminated and step.reward == 0)
+
+    options = {"map_name": size}
+    mdp = bd.TabularMDP.from_gymnasium("FrozenLake-v1", horizon, **options)
+    y = mdp.embedding(goal=goal, holes=hole)
+    best = bd.solve(bd.Problem(cp.Maximize(cp.sum(y.goal)), {"holes": cp.sum(y.holes) <= 0.1}), mdp)
+    # On the large lake one step from a cell beside the goal can end in it or in a hole: noisy, given where it ends.
+    seen = [bd.features.observed(function, noisy=size == "8x8", at_end=True) for function in (goal, hole)]
+    x = bd.features.signals(goal=seen[0], holes=seen[1]).embedding(horizon)
+    problem = bd.Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= 0.1})
+    rows = []
+    for seed in range(seeds):
+        started = time.process_time()
+        env = gymnasium_environment("FrozenLake-v1", horizon, options=options)
+        solution = bd.learn(problem, env, episodes=episodes, seed=seed)
+        reached, drowned = embedding(mdp, y.features.stage(mdp.successors), solution.policy).sum(axis=0).tolist()
+        rows.append({"seed": seed, "goal": reached, "hole": drowned, "upper": solution.upper, "lower": solution.lower})
+        rows[-1] |= {"status": str(solution.status), "seconds": time.process_time() - started}
+        print(size, rows[-1], flush=True)
+    return {"lake": size, "horizon": horizon, "episodes": episodes, "best": best.value, "rows": rows}
+
+
 SECTIONS = {
     "speed": speed,
     "plans": plans,
@@ -215,6 +253,7 @@ SECTIONS = {
     "unknown": lambda: [runs(floor, 10, unknown=True) for floor in UNKNOWN],
     "certified": lambda: [runs(floor, 10) for floor in CERTIFIED],
     "convex": lambda: [runs(floor, 5) for floor in CONVEX],
+    "lakes": lakes,
 }
 
 

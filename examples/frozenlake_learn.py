@@ -10,10 +10,9 @@ import cvxpy as cp
 import bidual as bd
 
 env, horizon = "FrozenLake-v1", 50
-x = bd.features.signals(
-    goal=lambda t: t.reward,  # of a step t: obs, action, next_obs, reward, terminated, info
-    holes=lambda t: t.terminated and t.reward == 0,
-).embedding(horizon)
+goal = bd.features.observed(lambda t: t.reward, at_end=True)  # t: obs, action, next_obs, reward, terminated, info
+holes = bd.features.observed(lambda t: t.terminated and t.reward == 0, at_end=True)
+x = bd.features.signals(goal=goal, holes=holes).embedding(horizon)
 problem = bd.Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= 0.1})
 
 if __name__ == "__main__":
@@ -24,6 +23,6 @@ if __name__ == "__main__":
     mdp = bd.TabularMDP.from_gymnasium(env, horizon)
     y = mdp.embedding(goal=lambda t: t.reward, holes=lambda t: t.terminated and t.reward == 0)
     best = bd.solve(bd.Problem(cp.Maximize(cp.sum(y.goal)), {"holes": cp.sum(y.holes) <= 0.1}), mdp)
-    goal, holes = bd.policies.embedding(mdp, y.features.stage(mdp.successors), learned.policy).sum(axis=0)
-    print(f"\nin truth the policy reaches the goal with probability {goal:.3f} and ends in a hole with {holes:.3f}")
+    arrives, drowns = bd.policies.embedding(mdp, y.features.stage(mdp.successors), learned.policy).sum(axis=0)
+    print(f"\nin truth the policy reaches the goal with probability {arrives:.3f} and ends in a hole with {drowns:.3f}")
     print(f"the best policy reaches the goal with probability {best.value:.3f}")

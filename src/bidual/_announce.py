@@ -101,12 +101,15 @@ def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
     if support.open:
         words.append("no successors were declared: any state may follow any other")
     else:
-        words.append(f"the declared successors, at most {int(support.sizes.max())} of each state and action, are all")
+        words.append(f"only declared successors follow: at most {int(support.sizes.max())} for each state and action")
     if support.absorbing.any():
-        words.append(f"{int(support.absorbing.sum())} declared states are never left")
+        ends = int(support.absorbing.sum())
+        words.append("one declared state is never left" if ends == 1 else f"{ends} declared states are never left")
     words.append("the start law is known" if knowledge.initial is not None else "the start law is learned too")
-    for (name, _), steady in zip(setting.problem.embedding.features.observed, knowledge.counts.steady, strict=True):
-        if steady:
+    for (name, one), steady in zip(setting.problem.embedding.features.observed, knowledge.counts.steady, strict=True):
+        if one.noisy:
+            words.append(f"signal {name!r} has one mean for every transition, and its noise is independent")
+        elif steady:
             words.append(f"signal {name!r} is a function of the transition: so it was in every episode")
         else:
             words.append(f"signal {name!r} is no function of the transition: no bound on other policies is claimed")

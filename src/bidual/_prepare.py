@@ -11,7 +11,7 @@ from bidual._errors import ProblemError
 from bidual._types import Episode
 from bidual.bounds import Executed, Restarts, Split
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.envs import AbstractEnvironment, Simulator, gymnasium_environment
+from bidual.envs import AbstractEnvironment, GymnasiumEnvironment, Simulator, gymnasium_environment
 from bidual.explorers import AbstractExplorer, Alternating
 from bidual.features import Pieces
 from bidual.mdp import TabularMDP
@@ -133,6 +133,8 @@ def _opened(env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", probl
             f"signal {observed[0][0]!r} is a function of what an environment shows, but a simulated model shows only "
             "states and actions: give it as an array"
         )
+    if isinstance(env, GymnasiumEnvironment):
+        return env.with_signals(observed)
     if isinstance(env, AbstractEnvironment):
         return env
     return gymnasium_environment(env, problem.embedding.horizon, observed)

@@ -148,7 +148,7 @@ def test_the_template_is_learned(bidual, tmp_path):
     assert process.stdout == "wrote green.py; learn it with: bidual learn green.py\n"
     process = bidual("learn", "green.py", "--episodes", "60", "--out", "here")
     assert process.returncode == 0, process.stderr
-    assert "the declared successors" in process.stdout
+    assert "only declared successors follow" in process.stdout
     assert "true model" not in process.stdout
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["learning.png", "solution.json"]
     process = bidual("solve", "green.py")
@@ -160,7 +160,7 @@ def test_the_template_is_learned(bidual, tmp_path):
 def test_a_file_with_a_model_is_simulated(learn, tmp_path):
     (tmp_path / "mine.py").write_text(MDP)
     _, words, _ = learn("mine.py", "--episodes", "5")
-    assert "the declared successors, at most 2 of each" in words
+    assert "only declared successors follow: at most 2 for each" in words
     assert words.endswith("the optimum there is 1\n")
     assert "no successors were declared" in learn("mine.py", "--episodes", "5", "--support", "unknown")[1]
     (tmp_path / "mine.py").write_text(MDP + "model = bd.models.Tabular()\n")

@@ -182,6 +182,10 @@ def _kinds():
     stage = {"a": rng.normal(size=(S, A)), "b": rng.normal(size=(H, S, A))}
     paid, by_step = rng.normal(size=(S, A, S)), rng.normal(size=(H, S, A, S))
     seen = bd.features.observed(lambda step: step.reward, -1.0, 2.0)
+    noisy, at_end, both = (
+        bd.features.observed(lambda step: step.reward, -1.0, 2.0, noisy=noisy, at_end=at_end)
+        for noisy, at_end in ((True, False), (False, True), (True, True))
+    )
     signals, concat = bd.features.signals, bd.features.concat
     everything = (bd.features.visits(S), bd.features.occupancy(S, A))
     return {
@@ -195,6 +199,9 @@ def _kinds():
         ),
         "observed, absorbing": Kind(signals(o=seen, a=stage["a"]), absorbing=(1,)),
         "observed and paid on arrival, open": Kind(signals(a=stage["a"], o=seen, c=paid), open=True),
+        "at the end, and noisy, open": Kind(signals(o=at_end, a=stage["a"], p=noisy), open=True, absorbing=(1, 2)),
+        "noisy at the end, and paid on arrival, open": Kind(signals(c=paid, o=both), open=True, absorbing=(1,)),
+        "noisy and at the end": Kind(signals(a=stage["a"], p=noisy, o=at_end), absorbing=(2,)),
     }
 
 
@@ -223,7 +230,30 @@ class Case:
     def log_share(self):
         rows = [(s, a) for s, a in np.ndindex(S, A) if self.unsure(s, a)]
         each = (lambda s, a: len(self.successors(s, a))) if self.knowledge.boxes else (lambda s, a: 1)
-        return math.log((sum(each(s, a) for s, a in rows) + self.kind.unknown_start) / DELTA)
+        # A quarter of what may fail is for the means of noisy signals, one claim for every transition of each.
+        delta = 0.75 * DELTA if self.noisy() else DELTA
+        return math.log((sum(each(s, a) for s, a in rows) + self.kind.unknown_start) / delta)
+
+    def noisy(self):
+        return sum(one.noisy for _, one in self.kind.features.observed)
+
+    def payable(self, one, s):
+        """Which next states a signal can be paid for."""
+        ends = np.isin(np.arange(S), self.kind.absorbing)
+        return ends & (s not in self.kind.absorbing) if one.at_end else np.ones(S, dtype=bool)
+
+    def least_paid(self, one, t, s, a):
+        """What a signal with the price t costs at least, for next states that are on the lists and for others."""
+        n, anything = self.n[s, a], min(t * one.low, t * one.high)
+        seen = t * self.world.shown[s, a]
+        if one.noisy:
+            pairs = [(u, v) for u, v in np.ndindex(S, A) if self.world.mdp.actions[u, v]]
+            share = math.log(self.noisy() * sum(len(self.successors(u, v)) for u, v in pairs) / (0.25 * DELTA))
+            parts = (self.world.shown[s, a] - one.low) / (one.high - one.low)
+            end = 0.0 if t > 0 else 1.0
+            seen = np.array([t * (-1 + 3 * box_end(x * k, k, share, end)) for x, k in zip(parts, n, strict=True)])
+        payable = self.payable(one, s)
+        return np.where(payable, np.where(n > 0, seen, anything), 0.0), np.where(payable, anything, 0.0)
 
 
 def make_case(kind, seed, boxes, episodes=12):
@@ -236,8 +266,9 @@ def make_case(kind, seed, boxes, episodes=12):
             dense[s] = np.eye(S)[s]
         mdp = bd.TabularMDP(dense, mdp.initial, H)
         world = replace(world, mdp=mdp)
-    shown = [world.shown] * len(kind.features.observed)
-    run = random_episodes(mdp, episodes, seed, shown)
+    blank = Case(kind, world, None, None, None)
+    payable = [np.stack([blank.payable(one, s) for s in range(S)])[:, None] for _, one in kind.features.observed]
+    run = random_episodes(mdp, episodes, seed, [world.shown * mask for mask in payable])
     n, starts = np.zeros((S, A, S)), np.zeros(S)
     for one in run:
         starts[one.states[0]] += 1
@@ -274,7 +305,12 @@ def box_end(count, n, log_share, end):
     inside = count / n if n else 0.5
     if n == 0 or inside == end:
         return end
-    return brentq(lambda p: -loss(p) - log_share + mixture, inside, 1 - 2.0**-53 if end else 1e-300, xtol=1e-16)
+
+    def outside(p):
+        return -loss(p) - log_share + mixture
+
+    last = 1 - 2.0**-53 if end else 1e-300
+    return end if outside(last) < 0 else brentq(outside, inside, last, xtol=1e-16)
 
 
 def box_reference(counts, possible, W, elsewhere, log_share):
@@ -308,10 +344,10 @@ def dense_minimum(case, theta, row=None):
 def row_minimum(case, theta, V, h, s, a, log_share):
     pieces, counts = case.knowledge.pieces, case.n[s, a]
     arrivals = sum((theta[i] * (values[h] if len(values) > 1 else values[0])[s, a] for i, values in pieces.arrivals), V)
-    cheapest_shown = sum(min(theta[i] * one.low, theta[i] * one.high) for i, one in pieces.observed)
-    shown = np.where(counts > 0, sum(theta[i] for i, _ in pieces.observed) * case.world.shown[s, a], cheapest_shown)
+    each = [case.least_paid(one, theta[i], s, a) for i, one in pieces.observed]
+    shown, beyond = (sum(parts, np.zeros(S)) for parts in zip(*each, strict=True)) if each else (np.zeros(S),) * 2
     # A state outside the lists is the cheapest of all, with what it shows as cheap as can be.
-    elsewhere = float(np.min(arrivals) + cheapest_shown) if case.kind.open and s not in case.kind.absorbing else None
+    elsewhere = float(np.min(arrivals + beyond)) if case.kind.open and s not in case.kind.absorbing else None
     states = case.successors(s, a)
     if not case.unsure(s, a):
         return float((arrivals + shown)[states[0]])

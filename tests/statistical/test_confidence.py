@@ -7,7 +7,7 @@ large.
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -18,8 +18,12 @@ import bidual as bd
 from bidual import models
 from bidual._prepare import prepare_learning
 from bidual.envs import Simulator
+from bidual.features import Observed, Pieces
 from bidual.models import Tabular
+from bidual.models._arrivals import NOISE, paid_on_lists
+from bidual.models._counts import no_counts
 from bidual.models._radius import ball_radius, box_limits
+from bidual.models._support import read_support
 from bidual.outputs import FinalBound
 from bidual.tasks.riverswim import riverswim
 from bidual.vpdpo import first_state, vpdpo
@@ -107,6 +111,47 @@ def test_a_ball_for_one_time_does_not_hold_at_all_times():
     once = sum(divergence(c, n, LAWS["even"]) > quantile for n, c in counted(LAWS["even"]) if n == SAMPLES)
     assert once.sum() <= allowed(ROWS)
     assert ever_outside_the_ball(LAWS["even"], lambda counts, n: quantile) > allowed(ROWS)
+
+
+# The mean of a noisy signal of one transition, seen 2000 times.
+
+NOISES = {
+    "coin": lambda rng, size: rng.random(size) < 0.02,
+    "even": lambda rng, size: rng.random(size),
+    "sure": lambda rng, size: np.full(size, 0.3),
+}
+MEANS = {"coin": 0.02, "even": 0.5, "sure": 0.3}
+
+
+def ever_outside_its_ends(noise, part=1.0):
+    """Runs in which the mean, in [-1, 3], was ever outside the ends of a set that may fail with DELTA / NOISE."""
+    rng = np.random.default_rng(8)
+    values = -1 + 4 * np.asarray(NOISES[noise](rng, (SAMPLES, ROWS)), dtype=np.float64)
+    signal = Observed(len, -1.0, 3.0, noisy=True)
+    support = read_support(
+        [[[i] for _ in range(1)] for i in range(ROWS)], np.zeros(0, dtype=int), np.ones((ROWS, 1), bool)
+    )
+    nothing = no_counts(support, np.array([True]))
+    pieces, mean, outside, look = Pieces(np.zeros((1, 1, ROWS, 1)), (), ((0, signal),)), -1 + 4 * MEANS[noise], 0, 1.0
+    for n, sums in enumerate(np.cumsum(values, axis=0), start=1):
+        if n >= look:
+            look = max(n + 1, 1.05 * n)
+            seen = np.full((ROWS, 1, 1), float(n))
+            counts = replace(nothing, transitions=seen, sums=sums[:, None, None, None])
+            paid = paid_on_lists(pieces, counts, ROWS * DELTA / NOISE)  # every run is a claim of its own here
+            low, high = (paid.mean + part * (end - paid.mean) for end in (paid.low, paid.high))
+            outside = outside | (low > mean + 1e-12) | (high < mean - 1e-12)
+    return int(outside.sum())
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_mean_of_a_noisy_signal_stays_between_its_ends(noise):
+    assert ever_outside_its_ends(noise) <= allowed(ROWS)
+
+
+@pytest.mark.parametrize("noise", ["coin"])
+def test_closer_ends_lose_it(noise):
+    assert ever_outside_its_ends(noise, part=0.4) > allowed(ROWS)
 
 
 # Whole runs: the counts come from policies that are chosen by what was seen.

@@ -75,6 +75,38 @@ def test_certified_gaps_after_ten_thousand_episodes(tmp_path, floor, gap):
     assert sum(found <= gap for found in _found(tmp_path, floor, 10)["gaps"]) >= 9
 
 
+def _lake(tmp_path, *settings):
+    out = tmp_path / "found.json"
+    code = (
+        "import json, sys; from pathlib import Path; from benchmarks.learn import lake; "
+        f"Path(sys.argv[1]).write_text(json.dumps(lake(*{settings!r})))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    found = json.loads(out.read_text())
+    for row in found["rows"]:
+        assert row["lower"] <= row["goal"] <= found["best"] + 0.02  # a little more where holes are a little above 0.1
+        assert found["best"] <= row["upper"] + 1e-6
+        assert row["upper"] < 1
+        assert row["status"] == "undecided" or row["hole"] <= 0.1
+    return found
+
+
+def _near_the_best(found, share):
+    """Every seed: holes within 2 % of their limit, and that share of the best probability of the goal."""
+    return all(row["hole"] <= 0.102 and row["goal"] >= share * found["best"] for row in found["rows"])
+
+
+def test_the_small_lake_is_learned_through_gymnasium_alone(tmp_path):
+    """The goal is 4.6 times as likely as a hole in the best policies, so caution costs: the limit is tightened."""
+    assert _near_the_best(_lake(tmp_path, "4x4", 50, 1000, 2), 0.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "horizon", "share"), [("4x4", 50, 0.87), ("8x8", 100, 0.98)])
+def test_lakes_are_learned_through_gymnasium_alone(tmp_path, size, horizon, share):
+    assert _near_the_best(_lake(tmp_path, size, horizon, 3000, 3), share)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", CONVEX, ids=lambda floor: floor.task)
 def test_convex_objectives_are_learned(tmp_path, floor):

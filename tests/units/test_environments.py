@@ -250,6 +250,37 @@ def test_bad_signals_are_named(name):
         _play(Fake(), signals=[("fine", observed(lambda step: 0)), ("cost", observed(function))])
 
 
+def _ending(action):
+    """Action 1 ends the episode."""
+    return 0, 1.0, action == 1, False, {}
+
+
+def test_a_signal_at_the_end_is_nothing_before_it():
+    """Its bounds are those of the last step: 0 before it is fine even where they exclude it."""
+    prize = observed(lambda step: 3.0 * step.terminated, 2.0, 4.0, at_end=True)
+    np.testing.assert_array_equal(
+        _play(Fake(_ending), signals=[("prize", prize)], action=1).observed[:, 0], [3, 0, 0, 0]
+    )
+    np.testing.assert_array_equal(_play(Fake(_ending), signals=[("prize", prize)], action=0).observed, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("action", "function", "message"),
+    [
+        (
+            0,
+            lambda step: step.reward,
+            r"gave 1 at step 1 of 4, episode 7, but it was declared to be 0 at every step that",
+        ),
+        (0, lambda step: np.nan, r"gave nan at step 1 of 4, episode 7, but it was declared to be 0"),
+        (1, lambda step: 5.0, r"gave 5 at step 1 of 4, episode 7, but it was declared to lie in \[0, 1\]"),
+    ],
+)
+def test_a_signal_at_the_end_is_held_to_it(action, function, message):
+    with pytest.raises(bd.EnvError, match="signal 'prize' " + message):
+        _play(Fake(_ending), signals=[("prize", observed(function, at_end=True))], action=action)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -224,7 +224,7 @@ def test_frozen_lake_by_name_with_functions_as_signals():
     assert result.policy.shape == (6, 17, 4)
     assert false_claims(result, exact, mdp, true_optimum(exact, mdp)[1]) == []
     assert any("signal 'goal' is a function of the transition" in words for words in result.assumptions)
-    assert any("1 declared states are never left" in words for words in result.assumptions)
+    assert any("one declared state is never left" in words for words in result.assumptions)
     assert any("the start law is learned too" in words for words in result.assumptions)
 
 
@@ -273,6 +273,23 @@ def test_a_signal_that_is_no_function_of_the_transition_has_no_bound():
     assert all(look.bound is None for look in result.history)
     assert any("signal 'reward' is no function of the transition" in words for words in result.assumptions)
     assert "no bound on what other policies can reach is claimed" in str(result)
+
+
+def test_a_signal_that_is_declared_noisy_has_a_bound_on_its_mean():
+    """Between the mean, 0.5, and the largest value; with four times the episodes it is closer."""
+    noisy = Ends(pays=lambda rng: float(rng.random()))
+    x = bd.features.signals(reward=bd.features.observed(lambda step: step.reward, noisy=True, at_end=True)).embedding(4)
+    problem = bd.Problem(cp.Maximize(cp.sum(x.reward)))
+    short, long = (bd.learn(problem, noisy, ENDS, episodes=n, evaluation=20, seed=0) for n in (50, 200))
+    assert 0.5 <= long.upper <= short.upper - 0.05 <= 0.95
+    assert any("signal 'reward' has one mean for every transition" in words for words in long.assumptions)
+
+
+def test_a_ready_environment_gets_the_signals_of_the_problem():
+    ready = gymnasium_environment(Ends(), 4)
+    result = bd.learn(_ends(), ready, ENDS, episodes=20, evaluation=20, seed=0)
+    assert result.output("certainty-equivalent policy").objective.value == pytest.approx(0.7)
+    assert ready.readings == ()
 
 
 # Seeds and states.

@@ -82,7 +82,7 @@ def least_over_set(
     """The least theta . Psi over policies and laws, from below; `magnitude` and `terms` say what theta is a sum of."""
     if not np.all(np.isfinite(theta)):
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
-    paid, support = paid_on_lists(pieces, model.counts), model.counts.support
+    paid, support = paid_on_lists(pieces, model.counts, model.delta), model.counts.support
     S, A = support.allowed.shape
     V, error = np.zeros(S), 0.0
     for h in reversed(range(len(theta))):
@@ -112,10 +112,10 @@ def _payments(
     everywhere = np.broadcast_to(V, (*support.allowed.shape, V.size))
     for position, values in pieces.arrivals:
         everywhere = everywhere + theta[position] * at_step(values, h)
-    best = everywhere.min(axis=-1)
     for position, one in pieces.observed:
-        best = best + min(theta[position] * one.low, theta[position] * one.high)
-    return np.concatenate([W, best[..., None]], axis=-1)
+        least = min(theta[position] * one.low, theta[position] * one.high)
+        everywhere = everywhere + (np.where(support.absorbing, least, 0.0) if one.at_end else least)
+    return np.concatenate([W, everywhere.min(axis=-1)[..., None]], axis=-1)
 
 
 def _rows(

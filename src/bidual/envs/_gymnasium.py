@@ -1,7 +1,7 @@
 """Any Gymnasium environment with finitely many actions, and states that can be numbered."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -51,6 +51,10 @@ class GymnasiumEnvironment(AbstractEnvironment):
     def allowed(self) -> Bool[np.ndarray, "S A"]:
         """Everything, but only action 0 in the added state: it is recorded there, and what others pay is never seen."""
         return ~self.absorbing[:, None] | (np.arange(self.num_actions) == 0)
+
+    def with_signals(self, observed: Sequence[tuple[str, Observed]]) -> "GymnasiumEnvironment":
+        """The same environment that tells other signals."""
+        return replace(self, readings=tuple(reading(name, signal) for name, signal in observed))
 
     def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
         """One episode; the environment and the policy get seeds of their own."""
@@ -106,14 +110,14 @@ def gymnasium_environment(
         horizon: the number of steps H of an episode. An environment given by name gets no time limit of its own; one
             of an environment given as an object must not end an episode earlier.
         observed: signals that only the environment can tell, with their names. Their functions take one `Step`, or
-            the four arguments obs, action, next_obs, info.
+            the four arguments obs, action, next_obs, info. `learn` puts those of its problem here.
         states: a function from an observation to a state from 0 to num_states - 1; needed where the observation space
             is not Discrete.
         num_states: how many states that function knows.
         options: what ``gymnasium.make`` shall pass on to an environment given by name.
     """
     horizon = check_count("horizon", horizon)
-    readings = tuple(reading(name, signal) for name, signal in observed)
     opened = open_env(env, options or {})
     count, first = number_actions(opened)
-    return GymnasiumEnvironment(opened, horizon, count, first, number_states(opened, states, num_states), readings)
+    numbering = number_states(opened, states, num_states)
+    return GymnasiumEnvironment(opened, horizon, count, first, numbering, ()).with_signals(observed)

@@ -30,8 +30,7 @@ class Reading:
 
     name: str
     function: Callable[[Step], object]
-    low: float
-    high: float
+    signal: Observed
 
     def read(self, step: Step, moment: Moment) -> float:
         """The signal's value at a step."""
@@ -45,10 +44,18 @@ class Reading:
         number = as_number(value)
         if number is None:
             raise EnvError(f"signal {self.name!r} gave {value!r:.80} at {moment}: it must give a number")
-        if not self.low <= number <= self.high:  # NaN is refused here as well
+        if self.signal.at_end and not step.terminated:
+            if number != 0:
+                raise EnvError(
+                    f"signal {self.name!r} gave {number:g} at {moment}, but it was declared to be 0 at every step that "
+                    "does not terminate the episode: leave out at_end=True, or correct the function"
+                )
+            return 0.0
+        low, high = self.signal.low, self.signal.high
+        if not low <= number <= high:  # NaN is refused here as well
             raise EnvError(
                 f"signal {self.name!r} gave {number:g} at {moment}, but it was declared to lie in "
-                f"[{self.low:g}, {self.high:g}]: declare the true bounds, bd.features.observed(function, low, high), "
+                f"[{low:g}, {high:g}]: declare the true bounds, bd.features.observed(function, low, high), "
                 "or correct the function"
             )
         return number
@@ -70,7 +77,7 @@ def reading(name: str, observed: Observed) -> Reading:
                 f"signal {name!r} is a function with {count} required arguments: write it with one, a step with the "
                 f"fields {', '.join(Step._fields)}, or with the four obs, action, next_obs, info"
             )
-    return Reading(name, call, observed.low, observed.high)
+    return Reading(name, call, observed)
 
 
 def _required(name: str, function: Callable[..., object]) -> int:

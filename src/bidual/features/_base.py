@@ -87,6 +87,8 @@ class Observed:
     function: Callable[..., float]
     low: float
     high: float
+    noisy: bool = False  # whether the same transition may show different values
+    at_end: bool = False  # whether it is 0 but for the step that terminates an episode
 
 
 @final

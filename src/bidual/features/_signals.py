@@ -72,13 +72,30 @@ def signals(**named: ArrayLike | Arrival | Observed | Callable[..., float]) -> S
     return Signals(tuple(named), tuple(_finite(name, array) for name, array in named.items()))
 
 
-def observed(function: Callable[..., float], low: float = 0.0, high: float = 1.0) -> Observed:
-    """A signal of an environment, with the bounds that its values never leave; a value outside is an error."""
+def observed(
+    function: Callable[..., float],
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    noisy: bool = False,
+    at_end: bool = False,
+) -> Observed:
+    """A signal of an environment, and what is known of it in advance.
+
+    Args:
+        function: of one transition, or of the four arguments obs, action, next_obs, info.
+        low: a bound that its values never leave; a value outside is an error.
+        high: likewise.
+        noisy: the same transition may show different values, drawn independently with one mean; otherwise the signal
+            is taken for a function of the transition, and no bound is claimed once it is seen not to be.
+        at_end: it is 0 but for the step that terminates an episode, like a prize for reaching a goal; a value elsewhere
+            is an error. Nothing that can be paid once is then hoped for at every step.
+    """
     if not callable(function):
         raise ModelError(f"observed() needs a function of a transition; got {function!r}")
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise ModelError(f"a signal needs finite bounds low <= high; got [{low}, {high}]")
-    return Observed(function, float(low), float(high))
+    return Observed(function, float(low), float(high), noisy, at_end)
 
 
 def on_arrival(values: ArrayLike) -> Arrival:

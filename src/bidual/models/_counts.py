@@ -28,6 +28,7 @@ class Counts:
     episodes: int
     sums: Float[np.ndarray, "S A K o"]
     steady: Bool[np.ndarray, "o"]  # whether a signal has always been the same for the same transition
+    noisy: Bool[np.ndarray, "o"]  # whether it was declared that it need not be
 
     def update(self, episode: Episode) -> "Counts":
         """Count one more episode; raises where it shows what was declared impossible."""
@@ -41,7 +42,7 @@ class Counts:
         np.add.at(transitions, where, 1.0)
         np.add.at(pairs, where[:2], 1.0)
         starts[episode.states[0]] += 1
-        counted = Counts(self.support, transitions, pairs, starts, self.episodes + 1, self.sums, self.steady)
+        counted = replace(self, transitions=transitions, pairs=pairs, starts=starts, episodes=self.episodes + 1)
         if not self.steady.size:
             return counted
         sums = self.sums.copy()
@@ -73,7 +74,7 @@ class Counts:
         )
 
 
-def no_counts(support: Support, num_observed: int) -> Counts:
+def no_counts(support: Support, noisy: Bool[np.ndarray, "o"]) -> Counts:
     """Before the first episode."""
     zeros = np.zeros(support.states.shape)
     return Counts(
@@ -82,6 +83,7 @@ def no_counts(support: Support, num_observed: int) -> Counts:
         pairs=np.zeros(zeros.shape[:2]),
         starts=np.zeros(len(zeros)),
         episodes=0,
-        sums=np.zeros((*zeros.shape, num_observed)),
-        steady=np.ones(num_observed, dtype=bool),
+        sums=np.zeros((*zeros.shape, noisy.size)),
+        steady=np.ones_like(noisy),
+        noisy=noisy,
     )

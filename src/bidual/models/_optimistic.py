@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bidual._types import float64
 from bidual.features import Pieces
-from bidual.models._arrivals import Arrivals, for_planner, paid_on_lists
+from bidual.models._arrivals import NOISE, Arrivals, for_planner, paid_on_lists
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._counts import Counts
 from bidual.models._radius import ball_radius, box_limits
@@ -65,7 +65,7 @@ class Optimistic(AbstractModel):
 
     def restrict(self, psi: Pieces) -> Layout:
         """Features over all states, with the payments on arrival that the lists allow."""
-        paid = paid_on_lists(psi, self.counts)
+        paid = paid_on_lists(psi, self.counts, self.delta)
         return _layout(psi, for_planner(psi, paid, self.counts.support), paid.positions)
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
@@ -99,7 +99,8 @@ class Optimistic(AbstractModel):
         """log(claims / delta): what the union over all rows, or all entries, that have to be learned costs."""
         support = self.counts.support
         claims = support.possible[support.unsure].sum() if self.boxes else support.unsure.sum()
-        return float(np.log(max(int(claims) + (self.initial is None), 1) / self.delta))
+        delta = self.delta * (1 - NOISE) if self.counts.noisy.any() else self.delta
+        return float(np.log(max(int(claims) + (self.initial is None), 1) / delta))
 
     @cached_property
     def start_row(self) -> tuple[Int[np.ndarray, "K"], Float[np.ndarray, "K"], float]:

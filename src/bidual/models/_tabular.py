@@ -65,7 +65,8 @@ class Tabular:
         ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(absorbing))
         support = read_support(self.support, ends, allowed)
         law = initial if self.initial is None else check_initial(self.initial, len(allowed))
-        return Knowledge(no_counts(support, len(pieces.observed)), pieces, horizon, law, delta, self.boxes)
+        noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
+        return Knowledge(no_counts(support, noisy), pieces, horizon, law, delta, self.boxes)
 
 
 @final
@@ -103,7 +104,7 @@ class Knowledge:
     @property
     def anything(self) -> Optimistic:
         """Every law within the declared support, chance chosen freely: what an episode can possibly pay."""
-        empty = no_counts(self.counts.support, len(self.pieces.observed))
+        empty = no_counts(self.counts.support, self.counts.noisy)
         return Optimistic(empty, self.delta, self.initial, boxes=False, pathwise=True)
 
     def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
@@ -113,7 +114,7 @@ class Knowledge:
         counts, prior = with_strangers(self.counts, rng)
         law, start = posterior(counts, rng, prior), start_estimate(self.counts, self.initial)
         model = single_law(counts, law, start, lists_for_planner(counts))
-        return model, expected(self.pieces, paid_on_lists(self.pieces, counts), law)
+        return model, expected(self.pieces, paid_on_lists(self.pieces, counts, self.delta), law)
 
     @property
     def estimate(self) -> tuple[Known, Psi]:
@@ -134,7 +135,7 @@ class Knowledge:
 
     @cached_property
     def _paid(self) -> Paid:
-        return paid_on_lists(self.pieces, self.counts)
+        return paid_on_lists(self.pieces, self.counts, self.delta)
 
     @cached_property
     def _lists(self) -> Int[Array, "1 K A S"]:

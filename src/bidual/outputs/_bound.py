@@ -56,7 +56,7 @@ class FinalBound:
 
     def __call__(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Shown:
         """Solve, and let the checker derive the bound from the multipliers."""
-        if not knowledge.counts.steady.all():
+        if not np.all(knowledge.counts.steady | knowledge.counts.noisy):
             return Shown(None, None, None, 0)  # a signal is no function of the transition: its mean is not known
         duals, plans = self._solved(program, knowledge)
         if duals.conflict.value > TOLERANCE:

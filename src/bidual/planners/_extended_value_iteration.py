@@ -99,15 +99,14 @@ def _payments(
         W = W + _pay(t, at(arrivals.low, h), None if arrivals.high is None else at(arrivals.high, h))
     if not open_:
         return W, model.states
+    there = V if arrivals is None else V + _pay(t, arrivals.floor, arrivals.ceiling)
     if arrivals is None or arrivals.far is None:
-        best = jnp.broadcast_to(jnp.argmin(V).astype(model.states.dtype), W.shape[1:])
-        elsewhere = V[best]
+        best = jnp.broadcast_to(jnp.argmin(there).astype(model.states.dtype), W.shape[1:])
+        elsewhere = there[best]
     else:
-        everywhere = jnp.tensordot(t, at(arrivals.far, h), axes=1) + V[:, None, None]
+        everywhere = jnp.tensordot(t, at(arrivals.far, h), axes=1) + there[:, None, None]
         best = jnp.argmin(everywhere, axis=0).astype(model.states.dtype)
         elsewhere = jnp.min(everywhere, axis=0)
-    if arrivals is not None:
-        elsewhere = elsewhere + _pay(t, arrivals.floor, arrivals.ceiling)
     return jnp.concatenate([W, elsewhere[None]]), jnp.concatenate([model.states, best[None]])
 
 
@@ -138,7 +137,7 @@ def _paid(
     paid = jnp.einsum("nkr,kr->nr", taken, law[:listed])
     if law.shape[0] == listed:
         return paid
-    beyond = jnp.where(t > 0, arrivals.floor, arrivals.ceiling)[:, None]
+    beyond = jnp.where((t > 0)[:, None], arrivals.floor, arrivals.ceiling)[:, targets[-1]]
     if arrivals.far is not None:
         everyone = jnp.arange(R)
         beyond = beyond + at(arrivals.far, h)[:, targets[-1], action.astype(jnp.int32), everyone]
