@@ -436,3 +436,28 @@ def test_few_shapes_compile():
     for count in (6, 7, 8):
         play(count)
     assert [function._cache_size() for function in functions] == before
+
+
+FREE = random_instance(2, (6, 2, 3, 4)).mdp
+
+
+def test_episodes_made_in_advance_are_the_same():
+    """Asked for in any order, of policies in turn, with another seed between: as a simulator that was never used."""
+    rng = np.random.default_rng(0)
+    policies = [DeterministicPolicy(rng.integers(0, 2, (4, 6)), 2) for _ in range(3)]
+    used = Simulator(FREE)
+    numbers = [*range(1, 40), 7, 300, 301, 2, *range(60, 90)]
+    asked = [(policies[i % 3], Draw(i % 7 == 0, Purpose.LEARN, number)) for i, number in enumerate(numbers)]
+    for policy, draw in asked:
+        one, again = used.collect(policy, draw), Simulator(FREE).collect(policy, draw)
+        np.testing.assert_array_equal(one.states, again.states)
+        np.testing.assert_array_equal(one.actions, again.actions)
+
+
+def test_policies_that_share_an_address_do_not_share_episodes():
+    """Policies come and go; a new one may lie where an old one was, and few are remembered."""
+    simulator = Simulator(FREE)
+    for action in (0, 1) * 40:
+        policy = DeterministicPolicy(np.full((4, 6), action), 2)
+        for number in range(6):
+            assert np.all(simulator.collect(policy, Draw(0, Purpose.LEARN, number)).actions == action)

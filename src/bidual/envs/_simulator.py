@@ -11,13 +11,11 @@ from jaxtyping import Bool, Float, Int, UInt
 from bidual._errors import PolicyError
 from bidual._keys import Draw
 from bidual._types import Episode, float64
+from bidual.envs._ahead import BLOCK, Ahead
 from bidual.envs._base import AbstractEnvironment, check_policy
 from bidual.envs._compiled import World, episode, episodes, member, members
 from bidual.mdp import TabularMDP
 from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
-
-# Episodes in one compiled call, a power of two: every size compiles anew, and small ones cost about the same.
-SMALLEST, LARGEST = 8, 4096
 
 
 @final
@@ -34,6 +32,7 @@ class Simulator(AbstractEnvironment):
     _: KW_ONLY
     hidden_start: bool = False
     _world: World = field(init=False, repr=False)
+    _ahead: Ahead = field(init=False, repr=False, default_factory=Ahead)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_world", _world(self.mdp))
@@ -53,14 +52,12 @@ class Simulator(AbstractEnvironment):
         """The model's own mask."""
         return self.mdp.actions
 
-    @float64
     def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
-        """One compiled call; a mixture takes another one, which draws the member that plays."""
+        """One compiled call for several episodes, as it comes; a mixture takes another one, for its member."""
         check_policy(policy, self.shape)
-        words = draw.words()
         if isinstance(policy, Mixture):
-            return self.collect(policy.members[np.asarray(member(_sums(policy.weights), words)).item()], draw)
-        return self._unpack(np.asarray(episode(self._world, _rule(policy), words)), draw)
+            return self.collect(policy.members[_drawn_member(policy, draw)], draw)
+        return self._unpack(self._ahead.take(policy, draw, self._simulate), draw)
 
     @float64
     def collect_many(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> list[Episode]:
@@ -68,9 +65,15 @@ class Simulator(AbstractEnvironment):
         check_policy(policy, self.shape)
         if isinstance(policy, Mixture):
             return self._collect_mixture(policy, draws)
+        return [self._unpack(row, draw) for row, draw in zip(self._simulate(policy, draws), draws, strict=True)]
+
+    @float64
+    def _simulate(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> Int[np.ndarray, "n packed"]:
         rule = _rule(policy)
-        rows = (row for words, size in _batches(draws) for row in np.asarray(episodes(self._world, rule, words))[:size])
-        return [self._unpack(row, draw) for row, draw in zip(rows, draws, strict=True)]
+        if len(draws) == 1:
+            return np.asarray(episode(self._world, rule, draws[0].words()))[None]
+        batches = [np.asarray(episodes(self._world, rule, words))[:size] for words, size in _batches(draws)]
+        return np.concatenate(batches) if batches else np.zeros((0, 0), dtype=np.int32)
 
     def _collect_mixture(self, mixture: Mixture, draws: Sequence[Draw]) -> list[Episode]:
         sums = _sums(mixture.weights)
@@ -91,6 +94,11 @@ class Simulator(AbstractEnvironment):
                 f"that state allows {np.flatnonzero(self.allowed[state]).tolist()}: correct the policy's table"
             )
         return Episode(packed[: H + 1], packed[H + 1 : -1], np.zeros((H, 0)))
+
+
+@float64
+def _drawn_member(mixture: Mixture, draw: Draw) -> int:
+    return int(np.asarray(member(_sums(mixture.weights), draw.words())))
 
 
 @float64
@@ -126,12 +134,12 @@ def _sums(weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "padded"]:
 
 
 def _batches(draws: Sequence[Draw]) -> Iterator[tuple[UInt[np.ndarray, "padded 3"], int]]:
-    """Words of many draws, padded to powers of two so that few shapes compile, and how many of them count."""
+    """Words of many draws, padded to blocks because every size compiles anew, and how many of them count."""
     words = np.array([draw.words() for draw in draws]).reshape(-1, 3)
-    for first in range(0, len(words), LARGEST):
-        batch = words[first : first + LARGEST]
-        missing = max(SMALLEST, _power_of_two(len(batch))) - len(batch)
-        yield np.pad(batch, ((0, missing), (0, 0)), mode="edge"), len(batch)
+    for first in range(0, len(words), BLOCK):
+        batch = words[first : first + BLOCK]
+        padding = np.repeat(batch[-1:], BLOCK - len(batch), axis=0)
+        yield np.concatenate([batch, padding]), len(batch)
 
 
 def _power_of_two(count: int) -> int:

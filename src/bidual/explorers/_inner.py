@@ -27,8 +27,9 @@ class Mixed(NamedTuple):
 
     def pick(self, uniform: float) -> DeterministicPolicy:
         """One of the policies, by its weight and a number in [0, 1)."""
-        left = uniform * float(self.weights.sum())
-        for weight, policy in zip(self.weights, self.policies, strict=True):
+        weights = self.weights.tolist()
+        left = uniform * sum(weights)
+        for weight, policy in zip(weights, self.policies, strict=True):
             left -= weight
             if left < 0:
                 return policy

@@ -52,7 +52,7 @@ class Growth(AbstractReplanning):
         now = counts.episodes
         if now - planned.episodes > 1 + self.fraction * planned.episodes:
             return True
-        return bool(np.any(counts.pairs > (1 + self.share) * planned.pairs))
+        return bool((counts.pairs > (1 + self.share) * planned.pairs).any())
 
 
 @final

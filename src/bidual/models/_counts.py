@@ -33,19 +33,20 @@ class Counts:
     def update(self, episode: Episode) -> "Counts":
         """Count one more episode; raises where it shows what was declared impossible."""
         states, actions, arrivals = episode.states[:-1], episode.actions, episode.states[1:]
-        places = self.support.find(states, actions, arrivals)
-        if np.any(places == NOBODY):
+        rows = states * self.pairs.shape[1] + actions  # flat indices, because this runs once per episode
+        places = self.support.find(rows, arrivals)
+        if places.min() == NOBODY:
             grown = self._grown(states, actions, arrivals, places)
             return grown.update(episode)
-        where = (states, actions, places)
         transitions, pairs, starts = self.transitions.copy(), self.pairs.copy(), self.starts.copy()
-        np.add.at(transitions, where, 1.0)
-        np.add.at(pairs, where[:2], 1.0)
+        np.add.at(pairs.reshape(-1), rows, 1.0)
+        np.add.at(transitions.reshape(-1), rows * transitions.shape[2] + places, 1.0)
         starts[episode.states[0]] += 1
-        counted = replace(self, transitions=transitions, pairs=pairs, starts=starts, episodes=self.episodes + 1)
+        episodes = self.episodes + 1
+        counted = Counts(self.support, transitions, pairs, starts, episodes, self.sums, self.steady, self.noisy)
         if not self.steady.size:
             return counted
-        sums = self.sums.copy()
+        where, sums = (states, actions, places), self.sums.copy()
         np.add.at(sums, where, episode.observed)
         spread = np.abs(sums[where] - transitions[where][:, None] * episode.observed).max(axis=0)
         steady = self.steady & (spread <= _SAME * np.maximum(1.0, np.abs(sums[where]).max(axis=0)))

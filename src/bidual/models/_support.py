@@ -53,7 +53,7 @@ class Support:
         return np.where(self.states == NOBODY, first, self.states)
 
     @cached_property
-    def _places(self) -> Int[np.ndarray, "S A arrivals"] | None:
+    def _places(self) -> Int[np.ndarray, "entries"] | None:
         """For small models, where every possible arrival stands: looking it up is faster than searching lists."""
         S, A, K = self.states.shape
         if S * A * S > _SMALL:
@@ -61,15 +61,13 @@ class Support:
         places = np.full((S, A, S + 1), NOBODY)
         rows, columns = np.arange(S)[:, None, None], np.arange(A)[None, :, None]
         places[rows, columns, self.states] = np.arange(K)  # padding writes to the last column, which nobody reads
-        return places
+        return places.reshape(-1)
 
-    def find(
-        self, states: Int[np.ndarray, "n"], actions: Int[np.ndarray, "n"], arrivals: Int[np.ndarray, "n"]
-    ) -> Int[np.ndarray, "n"]:
-        """Where in their lists these transitions stand; NOBODY for those that are in none."""
+    def find(self, rows: Int[np.ndarray, "n"], arrivals: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """Where in the lists of rows (s A + a) these arrivals stand; NOBODY for those that are in none."""
         if self._places is not None:
-            return self._places[states, actions, arrivals]
-        match = self.states[states, actions] == arrivals[:, None]
+            return self._places[rows * (len(self.states) + 1) + arrivals]
+        match = self.states.reshape(-1, self.states.shape[2])[rows] == arrivals[:, None]
         return np.where(match.any(axis=1), match.argmax(axis=1), NOBODY)
 
     def refuse(self, state: int, action: int, arrival: int) -> EnvError:

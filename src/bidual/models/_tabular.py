@@ -1,7 +1,7 @@
 """`Tabular`: finitely many states and actions, transitions to be learned by counting."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
@@ -89,7 +89,8 @@ class Knowledge:
                 f"an episode began in state {start}, which has probability 0 in the start law: declare the true one, "
                 "or an unknown one (hidden_start=True of a simulator, no initial=... of Tabular)"
             )
-        return replace(self, counts=self.counts.update(episode))
+        counts = self.counts.update(episode)
+        return Knowledge(counts, self.pieces, self.horizon, self.initial, self.delta, self.boxes)
 
     @cached_property
     def optimistic(self) -> Optimistic:
