@@ -23,7 +23,6 @@ from bidual.outputs import (
     Functionals,
     executed,
     functionals,
-    mean_embedding,
 )
 from bidual.problem import Problem
 from bidual.rounding import with_resolution
@@ -67,8 +66,7 @@ class Setting:
 
     def executed(self, process: Executed | Restarts, episodes: Sequence[Episode], delta: float) -> Estimates:
         """What the episodes themselves say about the mixture of their policies."""
-        embedding = mean_embedding(self.knowledge.pieces, episodes)
-        return executed(self.program, self.linear, process, embedding, delta, len(episodes))
+        return executed(self.program, self.linear, process, episodes, delta)
 
 
 def prepare_learning(

@@ -19,7 +19,7 @@ from bidual.features import Pieces
 from bidual.models import Optimistic, Paid, paid_on_lists
 from bidual.rounding import EPS
 
-_HALVINGS = 36  # leave y good to 1e-9, and the bound to its square
+_HALVINGS = 26  # leave log y good to 1e-6, and the bound to its square
 
 
 class Least(NamedTuple):

@@ -55,8 +55,7 @@ def evaluated(
 
     Linear functionals get betting intervals. Curved ones are evaluated at the mean embedding, without a bound.
     """
-    mean = _at_mean(program, mean_embedding(linear.payments.pieces, episodes))
-    estimates = _unbounded(mean, len(episodes))
+    estimates = _unbounded(_curved_means(program, linear, episodes), len(episodes))
     paid = linear.payments(episodes)
     delta_lower, delta_upper = split.evaluation(number, max(1, linear.numbers.size))
     for column, (place, low, high) in enumerate(zip(linear.numbers, linear.low, linear.high, strict=True)):
@@ -71,12 +70,11 @@ def executed(
     program: AffineProgram | ConvexProgram,
     linear: Functionals,
     process: bounds.Executed | bounds.Restarts,
-    embedding: Float[np.ndarray, "H d"],
+    episodes: Sequence[Episode],
     delta: float,
-    count: int,
 ) -> Estimates:
     """Estimates for the mixture of the policies that were run, from the very episodes they were run for."""
-    estimates = _unbounded(_at_mean(program, embedding), count)
+    estimates = _unbounded(_curved_means(program, linear, episodes), len(episodes))
     if linear.numbers.size:
         lower, upper = process.interval(delta, delta)
         estimates.mean[linear.numbers] = process.mean
@@ -87,6 +85,15 @@ def executed(
 def in_model(program: AffineProgram | ConvexProgram, embedding: Float[np.ndarray, "H d"]) -> Estimates:
     """What the learned model says, where no episode was spent on the policy: a guess without bounds."""
     return _unbounded(_at_mean(program, embedding), 0)
+
+
+def _curved_means(
+    program: AffineProgram | ConvexProgram, linear: Functionals, episodes: Sequence[Episode]
+) -> Float[np.ndarray, "rows"]:
+    """Functionals at the mean embedding; those of a linear program are all averaged elsewhere."""
+    if isinstance(program, AffineProgram):
+        return np.zeros(1 + program.limits.size)
+    return _at_mean(program, mean_embedding(linear.payments.pieces, episodes))
 
 
 def _unbounded(mean: Float[np.ndarray, "rows"], count: int) -> Estimates:
