@@ -273,7 +273,7 @@ def fresh_look(
     episodes = fresh_episodes(setting.env, policy, setting.seed, first, count)
     for episode in episodes:
         knowledge = knowledge.update(episode)
-    return evaluated(setting.program, setting.linear, episodes, setting.split, number), knowledge
+    return evaluated(setting.program, setting.linear, episodes, setting.corners, setting.split, number), knowledge
 
 
 @final

@@ -18,9 +18,11 @@ from bidual.mdp import TabularMDP
 from bidual.models import Knowledge, Tabular
 from bidual.outputs import (
     CertaintyEquivalent,
+    Corners,
     Estimates,
     FinalBound,
     Functionals,
+    corners,
     executed,
     functionals,
 )
@@ -44,6 +46,7 @@ class Setting:
     explorer: AbstractExplorer[Any]
     knowledge: Knowledge  # before the first episode
     linear: Functionals
+    corners: Corners | None  # of the functionals that are curved
     split: Split
     seed: int
     certainty: CertaintyEquivalent = field(default_factory=CertaintyEquivalent)
@@ -96,7 +99,8 @@ def prepare_learning(
     )
     program = _measured(problem.program(), pieces)
     linear = functionals(problem, program, knowledge)
-    return Setting(problem, program, world, explorer or Alternating(), knowledge, linear, split, seed)
+    curved = corners(program, knowledge)
+    return Setting(problem, program, world, explorer or Alternating(), knowledge, linear, curved, split, seed)
 
 
 def check_counts(episodes: int, evaluation: int | None, time_limit: float | None) -> None:

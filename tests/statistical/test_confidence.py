@@ -24,10 +24,11 @@ from bidual.models._arrivals import NOISE, paid_on_lists
 from bidual.models._counts import no_counts
 from bidual.models._radius import ball_radius, box_limits
 from bidual.models._support import read_support
-from bidual.outputs import FinalBound
+from bidual.outputs import FinalBound, fresh_episodes
+from bidual.policies import DeterministicPolicy
 from bidual.tasks.riverswim import riverswim
 from bidual.vpdpo import first_state, vpdpo
-from tests.learning import false_claims, true_optimum
+from tests.learning import exact_values, false_claims, true_optimum
 
 FALSE_ALARM = 1e-6
 DELTA = 0.1
@@ -152,6 +153,34 @@ def test_the_mean_of_a_noisy_signal_stays_between_its_ends(noise):
 @pytest.mark.parametrize("noise", ["coin"])
 def test_closer_ends_lose_it(noise):
     assert ever_outside_its_ends(noise, part=0.4) > allowed(ROWS)
+
+
+# Evaluation of a convex function, which is not linear in what episodes pay.
+
+
+def curved_failures(bound):
+    """Evaluations of 40 episodes, 200 times, in which the function at the true mean is above its bound."""
+    rng = np.random.default_rng(2)
+    mdp = bd.TabularMDP(rng.dirichlet(np.ones(3), (3, 2)), 0, 4)
+    x = mdp.embedding(a=rng.random((3, 2)), b=rng.random((3, 2)))
+    problem = bd.Problem(cp.Minimize(cp.norm(cp.hstack([cp.sum(x.a) - 2, cp.sum(x.b) - 2]))))
+    setting = prepare_learning(problem, mdp, Tabular(mdp), None, delta=0.05, seed=0)
+    policy = DeterministicPolicy(np.zeros((4, 3), dtype=int), 2)
+    truth, _ = exact_values(problem, mdp, policy)
+    runs = [fresh_episodes(setting.env, policy, 0, 40 * i, 40) for i in range(ROWS)]
+    return sum(truth > bound(setting, episodes) for episodes in runs)
+
+
+def test_the_worst_corner_is_above_the_truth():
+    assert curved_failures(lambda setting, episodes: setting.corners.upper(episodes, DELTA)[0]) <= allowed(ROWS)
+
+
+def test_the_value_at_the_mean_is_not():
+    def at_the_mean(setting, episodes):
+        y = setting.corners.payments(episodes).mean(axis=0)
+        return setting.program.functions.values(y, np.zeros(0))[0]
+
+    assert curved_failures(at_the_mean) > allowed(ROWS)
 
 
 # Whole runs: the counts come from policies that are chosen by what was seen.

@@ -22,7 +22,7 @@ from bidual.envs import Simulator, gymnasium_environment
 from bidual.explorers import Greedy, Optimistic
 from bidual.models import Tabular
 from bidual.tasks.riverswim import riverswim
-from tests.learning import false_claims, true_optimum
+from tests.learning import exact_values, false_claims, true_optimum
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 EVALUATION = 30  # simulators run up to 32 episodes in one compiled call: other numbers would compile others
@@ -190,6 +190,24 @@ def test_a_convex_problem_has_a_bound_that_says_something():
     result = bd.learn(problem, MDP, model, episodes=60, evaluation=EVALUATION, seed=0)
     low, high = true_optimum(problem, MDP)
     assert 0.1 * low <= result.lower <= high
+
+
+def test_a_convex_function_of_few_numbers_is_bounded_from_both_sides():
+    """Three numbers, so eight corners; the mean alone would be no bound."""
+    problem, model = KINDS["convex"]
+    result = bd.learn(problem, MDP, model, episodes=60, evaluation=2000, seed=0)
+    exact, _ = exact_values(problem, MDP, result.policy)
+    assert exact <= result.upper <= result.value + 0.25
+    assert result.value < result.upper
+    assert result.gap == result.upper - result.lower
+    assert result.certify(4000).upper < result.upper
+
+
+def test_a_convex_function_of_many_numbers_has_no_bound_from_above():
+    x = MDP.embedding(visits=True)
+    result = bd.learn(bd.Problem(cp.Minimize(cp.sum_squares(x.visits - 0.3))), MDP, Tabular(MDP), episodes=20, seed=0)
+    assert result.upper is None
+    assert result.lower is not None
 
 
 def test_what_cannot_hold_is_named_and_is_true():

@@ -4,6 +4,8 @@ from bidual.outputs._bound import FinalBound as FinalBound
 from bidual.outputs._bound import Shown as Shown
 from bidual.outputs._certainty import CertaintyEquivalent as CertaintyEquivalent
 from bidual.outputs._certainty import Made as Made
+from bidual.outputs._corners import Corners as Corners
+from bidual.outputs._corners import corners as corners
 from bidual.outputs._estimates import Estimates as Estimates
 from bidual.outputs._estimates import evaluated as evaluated
 from bidual.outputs._estimates import executed as executed

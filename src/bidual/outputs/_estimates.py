@@ -13,6 +13,7 @@ from bidual._types import Episode
 from bidual.bounds import Split
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import AbstractEnvironment
+from bidual.outputs._corners import Corners
 from bidual.outputs._functionals import Functionals
 from bidual.outputs._samples import mean_embedding
 from bidual.policies import AbstractPolicy
@@ -48,16 +49,21 @@ def evaluated(
     program: AffineProgram | ConvexProgram,
     linear: Functionals,
     episodes: Sequence[Episode],
+    corners: Corners | None,
     split: Split,
     number: int,
 ) -> Estimates:
     """Estimates from fresh episodes of one policy, in evaluation round `number`.
 
-    Linear functionals get betting intervals. Curved ones are evaluated at the mean embedding, without a bound.
+    Linear functionals get betting intervals. Curved ones are evaluated at the mean embedding, and bounded from above
+    where they are functions of a few numbers.
     """
     estimates = _unbounded(_curved_means(program, linear, episodes), len(episodes))
     paid = linear.payments(episodes)
-    delta_lower, delta_upper = split.evaluation(number, max(1, linear.numbers.size))
+    claims = linear.numbers.size + (corners is not None)
+    delta_lower, delta_upper = split.evaluation(number, max(1, claims))
+    if corners is not None:
+        estimates.upper[:] = corners.upper(episodes, delta_lower + delta_upper)
     for column, (place, low, high) in enumerate(zip(linear.numbers, linear.low, linear.high, strict=True)):
         samples = paid[:, column]
         estimates.mean[place] = samples.mean()

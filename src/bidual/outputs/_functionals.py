@@ -27,7 +27,7 @@ class Functionals:
 def functionals(problem: Problem, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Functionals:
     """What can be averaged over episodes, with ranges from the declared support and bounds of signals."""
     rows, constants, numbers = _linear_rows(problem, program)
-    low, high = _ranges(rows, knowledge)
+    low, high = ranges(rows, knowledge)
     payments = Payments(knowledge.pieces, rows, constants)
     return Functionals(payments, numbers, low + constants, high + constants)
 
@@ -57,7 +57,7 @@ def _linear_rows(
     return rows, constants, np.array(numbers, dtype=np.int64)
 
 
-def _ranges(
+def ranges(
     rows: Float[np.ndarray, "r H d"], knowledge: Knowledge
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
     """The least and the most that an episode can pay: planning where chance is on one's side, and where it is not."""

@@ -1,0 +1,56 @@
+"""Upper bounds for convex functions of a few numbers: the worst corner of what episodes leave possible.
+
+f is not linear, so the average of f over episodes says nothing about f at their mean. But each of the numbers that f
+is a function of has an interval, the intervals hold together by a union bound, and a convex function on a box is
+largest at one of its corners. From below nothing is claimed: what is needed is how bad the policy can be.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual import bounds
+from bidual._types import Episode
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.models import Knowledge
+from bidual.outputs._functionals import ranges
+from bidual.outputs._samples import Payments
+
+MOST = 8  # numbers: 256 corners, each an evaluation by CVXPY
+_ROUNDING = 1e-9  # of values as CVXPY computes them, and far more than it loses
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Corners:
+    """The numbers y that f and g are functions of, as functionals of an episode, with their ranges."""
+
+    program: ConvexProgram
+    payments: Payments
+    low: Float[np.ndarray, "n"]
+    high: Float[np.ndarray, "n"]
+
+    def upper(self, episodes: Sequence[Episode], delta: float) -> Float[np.ndarray, "rows"]:
+        """F and g are at most this, all at once with probability 1 - delta."""
+        paid, share = self.payments(episodes), delta / self.low.size
+        ends = [
+            bounds.interval(samples, float(low), float(high), share)
+            for samples, low, high in zip(paid.T, self.low, self.high, strict=True)
+        ]
+        values = [self.program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
+        worst = np.max([np.append(f, g) for f, g in values], axis=0)
+        return np.where(np.isnan(worst), np.inf, worst + _ROUNDING * np.maximum(1.0, np.abs(worst)))
+
+
+def corners(program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Corners | None:
+    """None for linear problems, which need no corners, and for those with too many."""
+    if isinstance(program, AffineProgram) or program.num_auxiliary or not 0 < program.image.size <= MOST:
+        return None
+    rows = np.array([program.image.adjoint(unit) for unit in np.eye(program.image.size)])
+    low, high = ranges(rows, knowledge)
+    offset = program.image.offset
+    return Corners(program, Payments(knowledge.pieces, rows, offset), low + offset, high + offset)
