@@ -229,7 +229,7 @@ class Case:
 
     def log_share(self):
         rows = [(s, a) for s, a in np.ndindex(S, A) if self.unsure(s, a)]
-        each = (lambda s, a: len(self.successors(s, a))) if self.knowledge.boxes else (lambda s, a: 1)
+        each = (lambda s, a: len(self.successors(s, a))) if self.knowledge.set in BY_ENTRY else (lambda s, a: 1)
         # A quarter of what may fail is for the means of noisy signals, one claim for every transition of each.
         delta = 0.75 * DELTA if self.noisy() else DELTA
         return math.log((sum(each(s, a) for s, a in rows) + self.kind.unknown_start) / delta)
@@ -256,7 +256,7 @@ class Case:
         return np.where(payable, np.where(n > 0, seen, anything), 0.0), np.where(payable, anything, 0.0)
 
 
-def make_case(kind, seed, boxes, episodes=12):
+def make_case(kind, seed, set_="ball", episodes=12):
     kind = KINDS[kind] if isinstance(kind, str) else kind
     world = random_world(seed, masked=kind.masked)
     mdp = world.mdp
@@ -274,7 +274,7 @@ def make_case(kind, seed, boxes, episodes=12):
         starts[one.states[0]] += 1
         for s, a, t in zip(one.states, one.actions, one.states[1:], strict=False):
             n[s, a, t] += 1
-    model = Tabular(None if kind.open else world.padded, absorbing=list(kind.absorbing), boxes=boxes)
+    model = Tabular(None if kind.open else world.padded, absorbing=list(kind.absorbing), set=set_)
     initial = None if kind.unknown_start else mdp.initial
     knowledge = beginning(kind.features, SHAPE, model, delta=DELTA, allowed=mdp.actions, initial=initial)
     return Case(kind, world, after(knowledge, run), n, starts)
@@ -313,13 +313,41 @@ def box_end(count, n, log_share, end):
     return end if outside(last) < 0 else brentq(outside, inside, last, xtol=1e-16)
 
 
-def box_reference(counts, possible, W, elsewhere, log_share):
+def bernstein_end(count, n, log_share, end):
+    """phat -+ sqrt(2 variance L / n) + 7 L / (3 (n - 1)), one line after the theorem."""
+    if n < 2:
+        return end
+    p, L = count / n, log_share + math.log(4 * n * (n + 1))
+    width = math.sqrt(2 * (n * p * (1 - p) / (n - 1)) * L / n) + 7 * L / (3 * (n - 1))
+    return min(1.0, p + width) if end else max(0.0, p - width)
+
+
+ENDS = {"box": box_end, "bernstein": bernstein_end}
+BY_ENTRY = tuple(ENDS)
+
+
+def l1_reference(counts, possible, W, log_share):
+    """A linear program over the law and the two parts of its difference from the frequencies; unseen ones last."""
+    n, K = sum(counts), len(W)
+    if n == 0:
+        return float(min(W))
+    distance = math.sqrt(2 * (math.log(2**possible - 2) + log_share + math.log(n * (n + 1))) / n)
+    eye, zero = np.eye(K), np.zeros((1, K))
+    A_eq = np.vstack([np.hstack([eye, -eye, eye]), np.hstack([np.ones((1, K)), zero, zero])])
+    b_eq = np.append(np.array(counts) / n, 1.0)
+    A_ub = np.hstack([zero, np.ones((1, 2 * K))])
+    answer = linprog([*W, *np.zeros(2 * K)], A_ub=A_ub, b_ub=[distance], A_eq=A_eq, b_eq=b_eq)
+    assert answer.status == 0, answer.message
+    return answer.fun
+
+
+def box_reference(end, counts, possible, W, elsewhere, log_share):
     """A linear program: listed successors within their limits, and all others together (`elsewhere`: their W)."""
     n = sum(counts)
-    limits = [(box_end(c, n, log_share, 0.0), box_end(c, n, log_share, 1.0)) for c in counts]
+    limits = [(end(c, n, log_share, 0.0), end(c, n, log_share, 1.0)) for c in counts]
     costs = list(W)
     if elsewhere is not None:
-        limits.append((0.0, min(1.0, (possible - len(W)) * box_end(0, n, log_share, 1.0))))
+        limits.append((0.0, min(1.0, (possible - len(W)) * end(0, n, log_share, 1.0))))
         costs.append(elsewhere)
     answer = linprog(costs, A_eq=np.ones((1, len(costs))), b_eq=[1.0], bounds=limits)
     assert answer.status == 0, answer.message
@@ -351,12 +379,15 @@ def row_minimum(case, theta, V, h, s, a, log_share):
     states = case.successors(s, a)
     if not case.unsure(s, a):
         return float((arrivals + shown)[states[0]])
-    if case.knowledge.boxes:
+    if case.knowledge.set in BY_ENTRY:
         listed = [t for t in states if case.n[s, :, t].any()] if case.kind.open else states
-        return box_reference(counts[listed], len(states), (arrivals + shown)[listed], elsewhere, log_share)
+        end = ENDS[case.knowledge.set]
+        return box_reference(end, counts[listed], len(states), (arrivals + shown)[listed], elsewhere, log_share)
     counts, W = counts[states], (arrivals + shown)[states]
     if elsewhere is not None:
         counts, W = np.append(counts, 0.0), np.append(W, elsewhere)
+    if case.knowledge.set == "l1":
+        return l1_reference(counts, len(states), W, log_share)
     n = counts.sum()
     if n == 0:
         return float(W.min())
@@ -377,17 +408,18 @@ def costs(case):
     return thetas
 
 
-# Boxes differ in the rows only: not every kind again.
-CASES = [(kind, False) for kind in KINDS] + [
-    (kind, True) for kind in ("declared", "observed and paid on arrival, open")
+# Other sets differ in the rows only: not every kind again.
+CASES = [(kind, "ball") for kind in KINDS] + [
+    (kind, set_) for set_ in ("box", "bernstein", "l1") for kind in ("declared", "observed and paid on arrival, open")
 ]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}, {'box' if case[1] else 'ball'}")
+@pytest.fixture(scope="module", params=CASES, ids=", ".join)
 def planned(request):
     """Cases, costs, the plans for them, and the values of the reference."""
-    kind, boxes = request.param
-    cases = [make_case(kind, seed, boxes) for seed in range(2)]
+    kind, set_ = request.param
+    # Enough episodes for the wider sets to say something.
+    cases = [make_case(kind, seed, set_, 12 if set_ in ("ball", "box") else 150) for seed in range(2)]
     return [(case, theta, plan(case, theta), dense_minimum(case, theta)) for case in cases for theta in costs(case)]
 
 
@@ -433,7 +465,7 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_comparison_of_plans_has_power(broken):
     """Radii off by 1e-3 of a logarithm and a signal one step late are seen."""
-    case = make_case("paid on arrival by step, visits, open, masked", 0, False, episodes=40)
+    case = make_case("paid on arrival by step, visits, open, masked", 0, episodes=40)
     theta = costs(case)[0]
     assert abs(plan(case, theta).lower - dense_minimum(case, theta)) <= 1e-10
     assert abs(plan(case, theta).lower - dense_minimum(case, theta, BROKEN[broken])) > 1e-8
@@ -514,7 +546,7 @@ def extended_program(case):
         if not case.unsure(s, a) or n == 0:
             continue
         for h in range(H):
-            if case.knowledge.boxes:
+            if case.knowledge.set == "box":
                 low = np.array([box_end(c, n, share, 0.0) for c in case.n[s, a, states]])
                 high = np.array([box_end(c, n, share, 1.0) for c in case.n[s, a, states]])
                 rows += [low * q[h][s, a] <= z[h][s, a][states], z[h][s, a][states] <= high * q[h][s, a]]
@@ -546,7 +578,7 @@ PAID = Kind(
 @pytest.mark.parametrize(("kind", "seed"), [("declared", 0), ("declared", 1), ("paid", 2)])
 def test_the_loop_over_boxes_solves_the_extended_linear_program(kind, seed):
     """Both are exact up to HiGHS' tolerance of 1e-9 or better on numbers of size 1."""
-    case = make_case(PAID if kind == "paid" else kind, seed, True, episodes=60)
+    case = make_case(PAID if kind == "paid" else kind, seed, "box", episodes=60)
     problem = constrained(case, 0.4)
     duals = solved(problem.program(), case, FullyCorrective())
     paid, rows = extended_program(case)
@@ -562,7 +594,7 @@ def test_the_loop_over_boxes_solves_the_extended_linear_program(kind, seed):
 @pytest.mark.parametrize(("kind", "seed"), [("declared", 0), ("paid", 2)])
 def test_the_loop_over_balls_solves_the_extended_cone_program(kind, seed):
     """Clarabel is good to some 1e-8 here."""
-    case = make_case(PAID if kind == "paid" else kind, seed, False, episodes=60)
+    case = make_case(PAID if kind == "paid" else kind, seed, episodes=60)
     problem = constrained(case, 0.4)
     duals = solved(problem.program(), case, FullyCorrective())
     paid, rows = extended_program(case)
@@ -579,7 +611,7 @@ def test_the_loop_over_balls_solves_the_extended_cone_program(kind, seed):
 
 def test_a_convex_problem_over_balls_is_the_extended_cone_program():
     """A distance to a point under a linear limit; the loop stops at a gap of 1e-7."""
-    case = make_case("declared", 0, False, episodes=60)
+    case = make_case("declared", 0, episodes=60)
     limit = float(constrained(case, 0.4).lines()[0].bounds[0])
     x = case.kind.features.embedding(H)
     problem = bd.Problem(
@@ -624,7 +656,7 @@ def test_any_multipliers_bound_the_true_optimum_where_the_truth_is_in_the_set(ki
     """Not only the best ones, and never by more than the planner says; and they say more than before any episode."""
     rng = np.random.default_rng(3)
     for seed in range(3):
-        case, nothing = (make_case(kind, seed, False, episodes=count) for count in (60, 0))
+        case, nothing = (make_case(kind, seed, episodes=count) for count in (60, 0))
         assert inside(case)
         problem, knowledge = limited(case), case.knowledge
         program, (_, best) = problem.program(), true_optimum(problem, case.world.mdp)
@@ -643,7 +675,7 @@ def test_a_set_that_lost_the_truth_gives_a_false_bound():
     """So the test above can fail: with the frequencies for certain the bound exceeds the optimum in some case."""
     wrong = 0
     for seed in range(4):
-        case = make_case("declared", seed, False, episodes=100)
+        case = make_case("declared", seed, episodes=100)
         problem, sure = limited(case), replace(case.knowledge.optimistic)
         vars(sure)["radius"] = np.where(np.isfinite(sure.radius), 0.0, sure.radius)  # in place of the cached ones
         records = [Record(np.array([gamma]), 1.0) for gamma in (0.0, 0.25, 0.5, 1.0, 2.0)]
@@ -663,14 +695,14 @@ RECORDS = {
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_that_prove_nothing_are_refused(name):
-    case = make_case("declared", 0, False)
+    case = make_case("declared", 0)
     record, words = RECORDS[name]
     with pytest.raises(bd.CertificateError, match=words):
         lower_bound(constrained(case, 0.5).program(), record, case.knowledge.optimistic, case.knowledge.pieces)
 
 
 def test_the_multiplier_of_an_equality_may_be_negative():
-    case = make_case("declared", 0, False)
+    case = make_case("declared", 0)
     x = case.kind.features.embedding(H)
     program = bd.Problem(cp.Minimize(cp.sum(x.a)), {"b": cp.sum(x.b) == 0.1}).program()
     bound = lower_bound(program, Record(np.array([-0.5]), 1.0), case.knowledge.optimistic, case.knowledge.pieces)
@@ -679,7 +711,7 @@ def test_the_multiplier_of_an_equality_may_be_negative():
 
 
 def test_a_cost_with_nan_is_refused():
-    case = make_case("declared", 0, False)
+    case = make_case("declared", 0)
     theta = np.full((H, 2), np.nan)
     with pytest.raises(bd.CertificateError, match="NaN or infinity"):
         least_over_set(case.knowledge.optimistic, case.knowledge.pieces, theta, np.abs(theta), 1)

@@ -22,7 +22,7 @@ from bidual.features import Observed, Pieces
 from bidual.models import Tabular
 from bidual.models._arrivals import NOISE, paid_on_lists
 from bidual.models._counts import no_counts
-from bidual.models._radius import ball_radius, box_limits
+from bidual.models._radius import ball_radius, bernstein_limits, box_limits, l1_distance
 from bidual.models._support import read_support
 from bidual.outputs import FinalBound, fresh_episodes
 from bidual.policies import DeterministicPolicy
@@ -73,15 +73,24 @@ def ever_outside_the_ball(law, radius):
     return outside.sum()
 
 
-def ever_outside_the_box(law, shrink=1.0):
+def ever_outside_the_box(law, shrink=1.0, limits=box_limits):
     """Looked at after each of the first samples and then at every 5 % more of them."""
     outside, look = np.zeros(ROWS, dtype=bool), 1.0
     for n, counts in counted(law, seed=1):
         if n >= look:
             look = max(n + 1, 1.05 * n)
             middle = counts / n
-            low, high = (middle + shrink * (end - middle) for end in box_limits(counts, np.log(law.size / DELTA)))
+            low, high = (middle + shrink * (end - middle) for end in limits(counts, np.log(law.size / DELTA)))
             outside |= np.any((low > law + 1e-15) | (high < law - 1e-15), axis=1)
+    return outside.sum()
+
+
+def ever_too_far(law, shrink=1.0):
+    """In L1, after every sample."""
+    outside = np.zeros(ROWS, dtype=bool)
+    for n, counts in counted(law, seed=2):
+        distance = l1_distance(np.full(ROWS, float(n)), np.full(ROWS, law.size), float(np.log(1 / DELTA)))
+        outside |= np.abs(counts / n - law).sum(axis=1) > shrink * distance
     return outside.sum()
 
 
@@ -97,6 +106,18 @@ def test_the_truth_stays_in_its_ball(law):
 @pytest.mark.parametrize("law", LAWS)
 def test_the_truth_stays_in_its_box(law):
     assert ever_outside_the_box(LAWS[law]) <= allowed(ROWS)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_truth_stays_within_limits_by_variance_and_within_its_distance(law):
+    assert ever_outside_the_box(LAWS[law], limits=bernstein_limits) <= allowed(ROWS)
+    assert ever_too_far(LAWS[law]) <= allowed(ROWS)
+
+
+def test_closer_limits_and_shorter_distances_lose_it():
+    """These sets are wide: it takes a fifth of them to be found out."""
+    assert ever_outside_the_box(LAWS["even"], 0.2, bernstein_limits) > allowed(ROWS)
+    assert ever_too_far(LAWS["even"], 0.3) > allowed(ROWS)
 
 
 @pytest.mark.parametrize("law", ["even", "rare"])
@@ -216,7 +237,6 @@ def _random():
 
 
 TASKS = {"riverswim": _river, "random, start unknown": _random}
-SETS = {"balls": False, "boxes": True}
 FEW, MANY = (5, 10), (4, 8, 16, 32)  # episodes after which the bound is looked at; the last look ends a run
 
 
@@ -225,9 +245,9 @@ def task(request):
     return TASKS[request.param]()
 
 
-@pytest.fixture(params=SETS)
-def boxes(request):
-    return SETS[request.param]
+@pytest.fixture(params=models.SETS)
+def set_(request):
+    return request.param
 
 
 def truth_is_inside(optimistic, mdp):
@@ -236,10 +256,13 @@ def truth_is_inside(optimistic, mdp):
     for s, a in np.ndindex(mdp.num_states, mdp.num_actions):
         np.add.at(dense[s, a], mdp.successors.states[0, s, a], mdp.successors.probabilities[0, s, a])
     law = np.take_along_axis(dense, support.filled, axis=-1) * (support.states >= 0)
-    if optimistic.boxes:
+    if optimistic.set in ("box", "bernstein"):
         low, high, elsewhere = optimistic.box
         close = (law >= low - 1e-12) & (law <= high + 1e-12)
         rows = close.all(axis=-1) & (1 - law.sum(axis=-1) <= elsewhere + 1e-12)
+    elif optimistic.set == "l1":
+        apart = np.abs(law - optimistic.frequencies).sum(axis=-1) + 1 - law.sum(axis=-1)
+        rows = apart <= optimistic.distance + 1e-12
     else:
         rows = _in_ball(optimistic.frequencies, law, optimistic.radius)
     states, frequencies, radius = optimistic.start_row
@@ -253,10 +276,10 @@ def _in_ball(frequencies, law, radius):
     return np.sum(np.where(seen, frequencies * np.log(ratio), 0.0), axis=-1) <= radius + 1e-12
 
 
-def failures(task, boxes, runs, looks):
+def failures(task, set_, runs, looks):
     """In how many runs the truth was outside after any episode, and in how many a bound was false at any look."""
     # Half of delta goes to the model: twice as much is asked for, so that the set itself has DELTA.
-    model = Tabular(task.support, boxes=boxes)
+    model = Tabular(task.support, set=set_)
     setting = prepare_learning(task.problem, task.env, model, None, delta=2 * DELTA, seed=0)
     assert setting.knowledge.delta == DELTA
     program, explorer, final = setting.program, setting.explorer, FinalBound(gap=1e-3, max_plans=40)
@@ -275,45 +298,51 @@ def failures(task, boxes, runs, looks):
     return outside, false
 
 
-def test_runs_keep_the_truth_and_print_no_false_bound(task, boxes):
+def test_runs_keep_the_truth_and_print_no_false_bound(task, set_):
     """The optima themselves are known to 1e-8; the bounds are far from them after so few episodes."""
-    outside, false = failures(task, boxes, 20, FEW)
+    outside, false = failures(task, set_, 20, FEW)
     assert outside <= allowed(20)
     assert false <= allowed(20)
     assert false <= outside  # a false bound without a lost truth would be a wrong proof, not bad luck
 
 
 @pytest.mark.slow
-def test_many_runs_keep_the_truth_and_print_no_false_bound(task, boxes):
-    outside, false = failures(task, boxes, 200, MANY)
+def test_many_runs_keep_the_truth_and_print_no_false_bound(task, set_):
+    outside, false = failures(task, set_, 200, MANY)
     assert outside <= allowed(200)
     assert false <= outside
 
 
-def test_runs_with_smaller_sets_lose_the_truth(task, boxes, monkeypatch):
+def test_runs_with_smaller_sets_lose_the_truth(task, set_, monkeypatch):
     """Radii of 2 % of what they should be, limits 2 % of the way from the frequencies."""
-    monkeypatch.setattr(models._optimistic, "ball_radius", lambda *rows: 0.02 * ball_radius(*rows))
-    monkeypatch.setattr(models._optimistic, "box_limits", _shrunk_box)
-    outside, false = failures(task, boxes, 10, FEW)
+    optimistic = models._optimistic
+    monkeypatch.setattr(optimistic, "ball_radius", lambda *rows: 0.02 * ball_radius(*rows))
+    monkeypatch.setattr(optimistic, "l1_distance", lambda *rows: 0.02 * l1_distance(*rows))
+    for name, limits in list(optimistic._BY_ENTRY.items()):
+        monkeypatch.setitem(optimistic._BY_ENTRY, name, _shrunk(limits))
+    outside, false = failures(task, set_, 10, FEW)
     assert outside > allowed(10)
     assert false > 0
 
 
-def _shrunk_box(counts, log_share):
-    n = counts.sum(axis=-1, keepdims=True)
-    middle = np.divide(counts, n, out=np.full(counts.shape, 0.5), where=n > 0)
-    return tuple(np.where(n > 0, middle + 0.02 * (end - middle), end) for end in box_limits(counts, log_share))
+def _shrunk(limits):
+    def shrunk(counts, log_share):
+        n = counts.sum(axis=-1, keepdims=True)
+        middle = np.divide(counts, n, out=np.full(counts.shape, 0.5), where=n > 0)
+        return tuple(np.where(n > 0, middle + 0.02 * (end - middle), end) for end in limits(counts, log_share))
+
+    return shrunk
 
 
 # Everything that `learn` prints at once.
 
 
 @pytest.mark.slow
-def test_everything_that_learn_prints_is_true_at_once(task, boxes):
+def test_everything_that_learn_prints_is_true_at_once(task, set_):
     runs = 60
     false = 0
     for seed in range(runs):
-        model = Tabular(task.support, boxes=boxes)
+        model = Tabular(task.support, set=set_)
         learned = bd.learn(task.problem, task.env, model, episodes=32, evaluation=32, seed=seed, delta=DELTA)
         false += bool(false_claims(learned, task.problem, task.truth, task.optimum))
     assert false <= allowed(runs)

@@ -134,7 +134,7 @@ def _kinds():
     return {
         "no constraints": (bd.Problem(cp.Maximize(a)), known),
         "several constraints": (bd.Problem(cp.Minimize(a), {"b": b <= 2.2, "c": c <= 2.4}), known),
-        "at least": (bd.Problem(cp.Minimize(a), {"b": b >= 1.6}), Tabular(MDP, boxes=True)),
+        "at least": (bd.Problem(cp.Minimize(a), {"b": b >= 1.6}), Tabular(MDP, set="box")),
         "a vector": (bd.Problem(cp.Maximize(a), {"b": x.b <= 0.8}), known),
         "equality": (bd.Problem(cp.Maximize(a), {"b": b == 1.9}), known),
         "nothing declared": (bd.Problem(cp.Maximize(c), {"b": b <= 2.2}), None),

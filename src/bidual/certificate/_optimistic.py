@@ -121,12 +121,12 @@ def _payments(
 def _rows(
     model: Optimistic, W: Float[np.ndarray, "S A k"]
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
-    if model.boxes:
+    if model.set in ("box", "bernstein"):
         return _boxes(model, W)
     phat = model.frequencies
     if W.shape[-1] > phat.shape[-1]:
         phat = np.concatenate([phat, np.zeros_like(W[..., :1])], axis=-1)
-    return ball_minimum(phat, model.radius, W)
+    return ball_minimum(phat, model.radius, W) if model.set == "ball" else _near(phat, model.distance, W)
 
 
 def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
@@ -179,3 +179,18 @@ def _boxes(
         given = np.minimum(left, high[..., k] - low[..., k])
         total, left = total + given * W[..., k], left - given
     return total, (4 * W.shape[-1] + 8) * EPS * np.abs(W).max(axis=-1)
+
+
+def _near(
+    phat: Float[np.ndarray, "S A k"], distance: Float[np.ndarray, "S A"], W: Float[np.ndarray, "S A k"]
+) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
+    """Take half the distance from the dearest successors, one after the other, and give it to the cheapest."""
+    possible = (distance[..., None] > 0) | (phat > 0)
+    least = np.where(possible, W, np.inf).min(axis=-1)
+    order = np.argsort(-W, axis=-1)
+    law, W_sorted = (np.take_along_axis(array, order, axis=-1) for array in (phat, W))
+    left, total = distance / 2, np.zeros(distance.shape)
+    for k in range(W.shape[-1]):
+        taken = np.minimum(left, law[..., k])
+        total, left = total + (law[..., k] - taken) * (W_sorted[..., k] - least), left - taken
+    return least + total, (4 * W.shape[-1] + 8) * EPS * np.abs(np.where(possible, W, 0.0)).max(axis=-1)

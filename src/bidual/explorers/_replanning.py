@@ -29,7 +29,7 @@ class AbstractReplanning(abc.ABC):
 @final
 @dataclass(frozen=True)
 class Growth(AbstractReplanning):
-    """Plan again when some pair (s, a) was taken a quarter more often, or after 1 + t/20 episodes.
+    """Plan again when some pair (s, a) was taken a quarter more often, or after 1 + t/10 episodes.
 
     The number of plans then grows like the logarithm of the number of episodes. Planning at powers of two instead
     explores badly: a wrong belief is acted on for as long as it took to form.
@@ -40,7 +40,7 @@ class Growth(AbstractReplanning):
     """
 
     share: float = 0.25
-    fraction: float = 0.05
+    fraction: float = 0.1
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -8,8 +8,10 @@ from bidual.models._base import Layout as Layout
 from bidual.models._counts import Counts as Counts
 from bidual.models._known import Known as Known
 from bidual.models._known import known as known
+from bidual.models._optimistic import SETS as SETS
 from bidual.models._optimistic import Ball as Ball
 from bidual.models._optimistic import Box as Box
+from bidual.models._optimistic import Near as Near
 from bidual.models._optimistic import Optimistic as Optimistic
 from bidual.models._optimistic import Rows as Rows
 from bidual.models._tabular import Knowledge as Knowledge

@@ -17,8 +17,11 @@ from bidual.features import Pieces
 from bidual.models._arrivals import NOISE, Arrivals, for_planner, paid_on_lists
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._counts import Counts
-from bidual.models._radius import ball_radius, box_limits
+from bidual.models._radius import ball_radius, bernstein_limits, box_limits, l1_distance
 from bidual.policies import DeterministicPolicy
+
+SETS = ("ball", "box", "bernstein", "l1")
+_BY_ENTRY = {"box": box_limits, "bernstein": bernstein_limits}  # those that bound every probability on its own
 
 
 class Ball(NamedTuple):
@@ -36,18 +39,25 @@ class Box(NamedTuple):
     elsewhere: Float[Array, "A R"]
 
 
+class Near(NamedTuple):
+    """Rows {P: sum |phat - P| <= distance} over K listed successors and all others."""
+
+    frequencies: Float[Array, "K A R"]
+    distance: Float[Array, "A R"]
+
+
 class Start(NamedTuple):
     """The start law as one more row, with a single action and a single state."""
 
     states: Int[Array, "K 1 1"]
-    rows: Ball | Box
+    rows: Ball
 
 
 class Rows(NamedTuple):
     """All that the optimistic planner reads, as one tree of arrays."""
 
     states: Int[Array, "K A R"]
-    rows: Ball | Box
+    rows: Ball | Box | Near
     start: Start
     allowed: Bool[Array, "A R"] | None
 
@@ -60,7 +70,7 @@ class Optimistic(AbstractModel):
     counts: Counts
     delta: float
     initial: Float[np.ndarray, "S"] | None  # None: the start law is learned too
-    boxes: bool  # whether rows are boxes, not balls
+    set: str  # one of SETS: what is known of a row
     pathwise: bool = False  # whether chance itself may be chosen, for the range of what an episode can pay
 
     def restrict(self, psi: Pieces) -> Layout:
@@ -98,7 +108,7 @@ class Optimistic(AbstractModel):
     def log_share(self) -> float:
         """log(claims / delta): what the union over all rows, or all entries, that have to be learned costs."""
         support = self.counts.support
-        claims = support.possible[support.unsure].sum() if self.boxes else support.unsure.sum()
+        claims = support.possible[support.unsure].sum() if self.set in _BY_ENTRY else support.unsure.sum()
         delta = self.delta * (1 - NOISE) if self.counts.noisy.any() else self.delta
         return float(np.log(max(int(claims) + (self.initial is None), 1) / delta))
 
@@ -123,20 +133,30 @@ class Optimistic(AbstractModel):
         support = self.counts.support
         states, frequencies, radius = self.start_row
         start = Start(_column(states), Ball(_column(frequencies), jax.device_put(np.full((1, 1), radius))))
-        if self.boxes:
-            low, high, elsewhere = self.box
-            rows = Box(_ordered(low), _ordered(high), _flipped(elsewhere))
-        else:
-            rows = Ball(_ordered(self.frequencies), _flipped(self.radius))
         mask = None if support.allowed.all() else _flipped(support.allowed)
-        return Rows(_ordered(support.filled), rows, start, mask)
+        return Rows(_ordered(support.filled), self._laid_out(), start, mask)
+
+    def _laid_out(self) -> Ball | Box | Near:
+        if self.set in _BY_ENTRY:
+            low, high, elsewhere = self.box
+            return Box(_ordered(low), _ordered(high), _flipped(elsewhere))
+        if self.set == "l1":
+            return Near(_ordered(self.frequencies), _flipped(self.distance))
+        return Ball(_ordered(self.frequencies), _flipped(self.radius))
+
+    @cached_property
+    def distance(self) -> Float[np.ndarray, "S A"]:
+        """How far a row may be from its frequencies in L1: 0 where the law is known, 2 where nothing was seen."""
+        support = self.counts.support
+        return np.where(support.unsure, l1_distance(self.counts.pairs, support.possible, self.log_share), 0.0)
 
     @cached_property
     def box(self) -> tuple[Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"], Float[np.ndarray, "S A"]]:
         """The least and largest probability of every listed successor, and the largest of all others together."""
         support, nobody = self.counts.support, np.zeros_like(self.counts.pairs)
-        low, high = box_limits(self.counts.transitions, self.log_share)
-        _, unseen = box_limits(np.stack([nobody, self.counts.pairs], axis=-1), self.log_share)
+        limits = _BY_ENTRY[self.set]
+        low, high = limits(self.counts.transitions, self.log_share)
+        _, unseen = limits(np.stack([nobody, self.counts.pairs], axis=-1), self.log_share)
         elsewhere = np.minimum(1.0, (support.possible - support.sizes) * unseen[..., 0])
         place = np.arange(low.shape[2])
         real, unsure = place < support.sizes[..., None], support.unsure[..., None]

@@ -7,7 +7,10 @@ Dirichlet(1/K, ..., 1/K) as the mixture, over K possible successors, this reads
     n KL(phat || P) <= log(rows / delta) + log(maximum likelihood / mixture likelihood)     for all n,
 
 the joint ball. For a single successor the same argument with a Beta(1/2, 1/2) mixture bounds its probability: the box.
-It assumes that successive samples of a row are independent draws of one law: the transitions do not change with time.
+Two older sets are there for comparison. They hold for one n at a time and are made to hold for all n by giving the
+n-th the share 1 / (n (n + 1)) of delta: empirical Bernstein limits for every successor (Maurer and Pontil 2009,
+Theorem 4) and the distance in L1 (Weissman et al. 2003).
+All assume that successive samples of a row are independent draws of one law: the transitions do not change with time.
 """
 
 from collections.abc import Callable
@@ -47,6 +50,31 @@ def box_limits(
         return likelihood - xlogy(counts, p) - xlogy(misses, 1 - p) > room
 
     return _edge(outside, phat, np.zeros_like(phat)), _edge(outside, phat, np.ones_like(phat))
+
+
+def bernstein_limits(
+    counts: Float[np.ndarray, "*rows K"], log_entries_over_delta: float
+) -> tuple[Float[np.ndarray, "*rows K"], Float[np.ndarray, "*rows K"]]:
+    """The least and the largest probability of every successor: |phat - p| <= sqrt(2 v L / n) + 7 L / (3 (n - 1)).
+
+    v = phat (1 - phat) n / (n - 1) is the sample variance and L = log(4 entries n (n + 1) / delta), for two sides.
+    """
+    n = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    seen = np.maximum(n, 2.0)
+    phat, L = counts / seen, log_entries_over_delta + np.log(4 * seen * (seen + 1))
+    width = np.sqrt(2 * phat * (1 - phat) * L / (seen - 1)) + 7 * L / (3 * (seen - 1))
+    known = n >= 2
+    return np.where(known, np.maximum(phat - width, 0.0), 0.0), np.where(known, np.minimum(phat + width, 1.0), 1.0)
+
+
+def l1_distance(
+    n: Float[np.ndarray, "*rows"], possible: Int[np.ndarray, "*rows"], log_rows_over_delta: float
+) -> Float[np.ndarray, "*rows"]:
+    """Sum |phat - p| <= sqrt(2 (log(2^K - 2) + log(rows n (n + 1) / delta)) / n), and never more than 2."""
+    seen = np.maximum(n, 1.0)
+    subsets = possible * np.log(2.0) + np.log1p(-(2.0 ** (1.0 - np.maximum(possible, 2))))
+    bound = np.sqrt(2 * (subsets + log_rows_over_delta + np.log(seen * (seen + 1))) / seen)
+    return np.where(n > 0, np.minimum(bound, 2.0), 2.0)
 
 
 def _edge(outside: Callable[[np.ndarray], np.ndarray], inner: np.ndarray, outer: np.ndarray) -> np.ndarray:

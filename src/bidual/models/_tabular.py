@@ -18,7 +18,7 @@ from bidual.models._arrivals import Paid, expected, paid_on_lists
 from bidual.models._base import Layout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._known import Known
-from bidual.models._optimistic import Optimistic
+from bidual.models._optimistic import SETS, Optimistic
 from bidual.models._posterior import (
     lists,
     lists_for_planner,
@@ -42,14 +42,20 @@ class Tabular:
             Nothing helps learning as much as a short list.
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it tells, else learned.
-        boxes: bound the probability of every successor on its own, instead of the law of a row as a whole: cheaper,
-            and a little wider.
+        set: what is known of the law of a row after some samples. "ball": its divergence from the frequencies; "box":
+            an interval for every successor, from a mixture of likelihoods, cheaper and a little wider; "bernstein",
+            likewise from variances, and "l1", the distance in L1, are wider still and there for comparison.
     """
 
     support: ArrayLike | TabularMDP | None = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
-    boxes: bool = False
+    set: str = "ball"
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without an environment."""
+        if self.set not in SETS:
+            raise ModelError(f"set must be one of {', '.join(SETS)}; got {self.set!r}")
 
     def start(
         self,
@@ -66,7 +72,7 @@ class Tabular:
         support = read_support(self.support, ends, allowed)
         law = initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
-        return Knowledge(no_counts(support, noisy), pieces, horizon, law, delta, self.boxes)
+        return Knowledge(no_counts(support, noisy), pieces, horizon, law, delta, self.set)
 
 
 @final
@@ -79,7 +85,7 @@ class Knowledge:
     horizon: int
     initial: Float[np.ndarray, "S"] | None
     delta: float  # the probability that the true law is outside the set, at any time
-    boxes: bool
+    set: str
 
     def update(self, episode: Episode) -> "Knowledge":
         """Learn from one episode; raises where it shows what was declared impossible."""
@@ -90,12 +96,12 @@ class Knowledge:
                 "or an unknown one (hidden_start=True of a simulator, no initial=... of Tabular)"
             )
         counts = self.counts.update(episode)
-        return Knowledge(counts, self.pieces, self.horizon, self.initial, self.delta, self.boxes)
+        return Knowledge(counts, self.pieces, self.horizon, self.initial, self.delta, self.set)
 
     @cached_property
     def optimistic(self) -> Optimistic:
         """All laws that may be true."""
-        return Optimistic(self.counts, self.delta, self.initial, self.boxes)
+        return Optimistic(self.counts, self.delta, self.initial, self.set)
 
     @cached_property
     def layout(self) -> Layout:
@@ -106,7 +112,7 @@ class Knowledge:
     def anything(self) -> Optimistic:
         """Every law within the declared support, chance chosen freely: what an episode can possibly pay."""
         empty = no_counts(self.counts.support, self.counts.noisy)
-        return Optimistic(empty, self.delta, self.initial, boxes=False, pathwise=True)
+        return Optimistic(empty, self.delta, self.initial, "ball", pathwise=True)
 
     def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
         """One law from the posterior, and the features under it."""

@@ -11,6 +11,8 @@ radius, or as y grows without end. log f is nearly linear in log y while y is sm
 method on it takes three or four steps.
 
 **Box** {low <= P <= high}: start from `low` and give what is missing to 1 to the cheapest successors first.
+
+**Near** {sum |phat - P| <= distance}: half the distance goes to the cheapest successor, and is taken from the dearest.
 """
 
 from functools import reduce
@@ -20,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bidual.models import Ball, Box
+from bidual.models import Ball, Box, Near
 from bidual.planners._passes import UNROLL
 
 _TOLERANCE = 1e-3  # of the last move of y: the next would be its cube, and the value errs by the square of that
@@ -34,9 +36,11 @@ class Choice(NamedTuple):
     law: Float[Array, "K A R"]
 
 
-def cheapest(rows: Ball | Box, W: Float[Array, "K A R"]) -> Choice:
+def cheapest(rows: Ball | Box | Near, W: Float[Array, "K A R"]) -> Choice:
     """The cheapest law of every row. A successor beyond the set's own lists, if there is one, comes last in W."""
-    return _in_box(rows, W) if isinstance(rows, Box) else _in_ball(rows, W)
+    if isinstance(rows, Ball):
+        return _in_ball(rows, W)
+    return _in_box(rows, W) if isinstance(rows, Box) else _near(rows, W)
 
 
 def _in_ball(rows: Ball, W: Float[Array, "K A R"]) -> Choice:
@@ -138,3 +142,19 @@ def _in_box(rows: Box, W: Float[Array, "K A R"]) -> Choice:
     given = jnp.clip(1 - jnp.sum(low, axis=0)[None] - before, 0.0, room)
     law = low + jnp.take_along_axis(given, jnp.argsort(order, axis=0), axis=0)
     return Choice(jnp.sum(law * W, axis=0), law)
+
+
+def _near(rows: Near, W: Float[Array, "K A R"]) -> Choice:
+    phat, distance = rows.frequencies, rows.distance
+    if W.shape[0] > phat.shape[0]:
+        phat = jnp.concatenate([phat, jnp.zeros_like(W[:1])])
+    order = jnp.argsort(jnp.where((distance > 0)[None] | (phat > 0), W, jnp.inf), axis=0)
+    sorted_ = jnp.take_along_axis(phat, order, axis=0)
+    first = jnp.minimum(1.0, sorted_[0] + distance / 2)
+    rest = sorted_.at[0].set(0.0)
+    before = first[None] + jnp.cumsum(rest, axis=0) - rest
+    kept = jnp.clip(1 - before, 0.0, rest).at[0].set(first)
+    law = jnp.take_along_axis(kept, jnp.argsort(order, axis=0), axis=0)
+    # Where nothing was seen the frequencies are 0, not a law: all goes to the cheapest.
+    law = law + jnp.where(jnp.arange(W.shape[0])[:, None, None] == order[:1], 1 - _sum(law)[None], 0.0)
+    return Choice(_sum(law * W), law)
