@@ -18,9 +18,11 @@ import pytest
 
 import bidual as bd
 from bidual import _learn
+from bidual._prepare import prepare_learning
 from bidual.envs import Simulator, gymnasium_environment
 from bidual.explorers import Greedy, Optimistic
 from bidual.models import Tabular
+from bidual.outputs import FinalBound
 from bidual.tasks.riverswim import riverswim
 from tests.learning import exact_values, false_claims, true_optimum
 
@@ -201,6 +203,18 @@ def test_a_convex_function_of_few_numbers_is_bounded_from_both_sides():
     assert result.value < result.upper
     assert result.gap == result.upper - result.lower
     assert result.certify(4000).upper < result.upper
+
+
+def test_a_master_that_fails_leaves_learning_without_a_bound(monkeypatch):
+    """It must not end the run: the policy comes from elsewhere."""
+
+    def fail(*_):
+        raise np.linalg.LinAlgError("singular")
+
+    problem, model = KINDS["convex"]
+    monkeypatch.setattr("bidual.dual._conic_corrective.solve_conic_master", fail)
+    setting = prepare_learning(problem, MDP, model, None, delta=0.05, seed=0)
+    assert FinalBound()(setting.program, setting.knowledge).lower is None
 
 
 def test_a_convex_function_of_many_numbers_has_no_bound_from_above():

@@ -7,6 +7,7 @@ The dual variables of a function live where it looks: in the coordinates of its 
 embedding itself as image these are the paper's, to the letter.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -14,6 +15,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._errors import ProblemError
 from bidual.convex._affine import TOLERANCE
 from bidual.convex._function import AbstractFunction
 from bidual.convex._image import Image
@@ -41,6 +43,17 @@ class Term:
     def value(self, y: Float[np.ndarray, "all"]) -> float:
         """The function at an image."""
         return self.function.value(self.part(y))
+
+    @property
+    def size(self) -> float:
+        """About the largest absolute value; steps need no more than its order."""
+        try:
+            return max(self.function.largest, 1e-300)
+        except ProblemError:  # no bound was found, as for an exponential: its values at the middle and a corner of K
+            K = self.function.K
+            corner = K.maximiser(np.ones(K.size))
+            sizes = [abs(self.function.value(x)) for x in (K.center, corner)]
+            return max([size for size in sizes if math.isfinite(size)] + [1e-3])
 
 
 @final

@@ -15,8 +15,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
-from bidual.convex import Term, VariationalProgram
+from bidual.convex import VariationalProgram
 from bidual.dual._averages import Averages, begun, better, counted, doubled, looked, mixed, outgrown
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._gradient_ascent import check_settings, given
@@ -105,22 +104,10 @@ def _stepped(program: VariationalProgram, leader: Leader, y: Float[np.ndarray, "
     gamma, x = leader.gamma.copy(), leader.asked.q
     for i, (term, equal) in enumerate(zip(program.g, program.equality, strict=True)):
         g, at, to = term.function, term.part(x), term.part(y)
-        eta = Gamma / (_size(term) * math.sqrt(t))
+        eta = Gamma / (term.size * math.sqrt(t))
         rise = g.value(at) + float(g.gradient(at) @ (to - at))
         gamma[i] = np.clip(gamma[i] + eta * rise, -Gamma if equal else 0.0, Gamma)
     return leader._replace(gamma=gamma, mean=leader.mean + (gamma - leader.mean) / t)
-
-
-def _size(term: Term) -> float:
-    """About the largest value of a constraint; steps need no more than its order."""
-    function = term.function
-    try:
-        return max(function.largest, 1e-300)
-    except ProblemError:  # no bound was found, as for an exponential: its values at the middle and a corner of K
-        K = function.K
-        corner = K.maximiser(np.ones(K.size))
-        sizes = [abs(function.value(x)) for x in (K.center, corner)]
-        return max([size for size in sizes if math.isfinite(size)] + [1e-3])
 
 
 def _place(program: VariationalProgram, x: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"]) -> Place:

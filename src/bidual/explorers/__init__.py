@@ -2,7 +2,9 @@
 
 from bidual.explorers._base import AbstractExplorer as AbstractExplorer
 from bidual.explorers._base import Choice as Choice
+from bidual.explorers._bonus import Hoeffding as Hoeffding
 from bidual.explorers._explorers import Alternating as Alternating
+from bidual.explorers._explorers import EpsilonGreedy as EpsilonGreedy
 from bidual.explorers._explorers import Greedy as Greedy
 from bidual.explorers._explorers import Optimistic as Optimistic
 from bidual.explorers._explorers import Thompson as Thompson
@@ -14,3 +16,4 @@ from bidual.explorers._replanning import AbstractReplanning as AbstractReplannin
 from bidual.explorers._replanning import Always as Always
 from bidual.explorers._replanning import Growth as Growth
 from bidual.explorers._replanning import Planned as Planned
+from bidual.explorers._steps import PrimalDual as PrimalDual

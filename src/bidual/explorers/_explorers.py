@@ -1,28 +1,19 @@
-"""Explorers for tabular models: optimistic, drawn from the posterior, and both in turn."""
+"""Explorers for tabular models: optimistic, drawn from the posterior, greedy, and several in turn."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
+import numpy as np
+
+from bidual._errors import ProblemError
 from bidual._keys import Draw
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.explorers._base import AbstractExplorer, Choice
-from bidual.explorers._inner import AbstractInner, Corrective, Mixed
-from bidual.explorers._linearised import Linearised
-from bidual.explorers._replanning import AbstractReplanning, Growth, Planned
-from bidual.features import Psi
-from bidual.models import AbstractModel, Knowledge, Known, Layout
-from bidual.planners import AbstractPlanner, BackwardInduction, ExtendedValueIteration
-
-World = tuple[AbstractModel, Layout, AbstractPlanner[Any]]  # what an explorer plans in, and with
-
-
-class Lazy(NamedTuple):
-    """The policies in use, when they were planned, and where the next planning starts."""
-
-    mixed: Mixed | None
-    planned: Planned | None
-    warm: Any
+from bidual.explorers._inner import AbstractInner
+from bidual.explorers._lazy import Lazy, all_laws, one_law, planned, suited
+from bidual.explorers._replanning import AbstractReplanning, Growth
+from bidual.models import Knowledge
+from bidual.policies import DeterministicPolicy
 
 
 @final
@@ -44,13 +35,15 @@ class Optimistic(AbstractExplorer[Lazy]):
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
-        return Lazy(None, None, _suited(self.inner, program).init(program))
+        return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan over all laws that may be true, where the last plan has aged."""
-        return _planned(self, program, memory, knowledge, draw, lambda: _all_laws(knowledge))
+        return planned(
+            suited(self.inner, program), self.replanning, program, memory, knowledge, draw, lambda: all_laws(knowledge)
+        )
 
 
 @final
@@ -72,19 +65,20 @@ class Thompson(AbstractExplorer[Lazy]):
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
-        return Lazy(None, None, _suited(self.inner, program).init(program))
+        return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Draw a law and plan in it, where the last plan has aged."""
-        return _planned(
-            self,
+        return planned(
+            suited(self.inner, program),
+            self.replanning,
             program,
             memory,
             knowledge,
             draw,
-            lambda: _one_law(knowledge, lambda: knowledge.drawn(draw.generator())),
+            lambda: one_law(knowledge, lambda: knowledge.drawn(draw.generator())),
         )
 
 
@@ -106,13 +100,67 @@ class Greedy(AbstractExplorer[Lazy]):
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
-        return Lazy(None, None, _suited(self.inner, program).init(program))
+        return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
         self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan in the smoothed model, where the last plan has aged."""
-        return _planned(self, program, memory, knowledge, draw, lambda: _one_law(knowledge, lambda: knowledge.estimate))
+        return planned(
+            suited(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: one_law(knowledge, lambda: knowledge.estimate),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class EpsilonGreedy(AbstractExplorer[Lazy]):
+    """Greedy, but for a random action now and then: at every step with probability `epsilon`.
+
+    It finds what a few random actions in a row can find, and takes exponentially long for more.
+    """
+
+    epsilon: float = 0.1
+    inner: AbstractInner[Any, Any] | None = None  # None: the one that suits the problem
+    replanning: AbstractReplanning = field(default_factory=Growth)
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        if not 0 <= self.epsilon <= 1:
+            raise ProblemError(f"epsilon is a probability, from 0 to 1; got {self.epsilon!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """None that would not be exponential in the horizon."""
+        return "greedy with random actions: none"
+
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
+        """Nothing planned."""
+        return Lazy(None, None, suited(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: Knowledge, draw: Draw
+    ) -> tuple[Choice, Lazy]:
+        """Plan in the smoothed model; a step is reached once per episode, so its action can be drawn beforehand."""
+        choice, memory = planned(
+            suited(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: one_law(knowledge, lambda: knowledge.estimate),
+        )
+        rng, actions = draw.generator(), choice.policy.actions
+        allowed = knowledge.counts.support.allowed
+        anything = np.argmax(rng.random((*actions.shape, allowed.shape[1])) * allowed, axis=-1)
+        mixed = np.where(rng.random(actions.shape) < self.epsilon, anything, actions).astype(actions.dtype)
+        return Choice(DeterministicPolicy(mixed, choice.policy.num_actions), choice.plans), memory
 
 
 @final
@@ -141,49 +189,3 @@ class Alternating(AbstractExplorer[tuple[Any, ...]]):
         turn = (draw.number - 1) % len(self.members)
         choice, own = self.members[turn](program, memory[turn], knowledge, draw)
         return choice, (*memory[:turn], own, *memory[turn + 1 :])
-
-
-def _suited(inner: AbstractInner[Any, Any] | None, program: AffineProgram | ConvexProgram) -> AbstractInner[Any, Any]:
-    if inner is not None:
-        return inner
-    return Corrective() if isinstance(program, AffineProgram) else Linearised()
-
-
-def _planned(
-    explorer: "Optimistic | Thompson | Greedy",
-    program: AffineProgram | ConvexProgram,
-    memory: Lazy,
-    knowledge: Knowledge,
-    draw: Draw,
-    world: Callable[[], World],
-) -> tuple[Choice, Lazy]:
-    """One of the policies in use; where they have aged, those for the world as it is seen now."""
-    if not _aged(explorer.replanning, memory, knowledge):
-        return _drawn(memory, draw, 0)
-    mixed, warm = _suited(explorer.inner, program)(program, *world(), memory.warm)
-    return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
-
-
-def _all_laws(knowledge: Knowledge) -> World:
-    return knowledge.optimistic, knowledge.layout, ExtendedValueIteration()
-
-
-def _one_law(knowledge: Knowledge, law: Callable[[], tuple[Known, Psi]]) -> World:
-    """A single law to plan in; all of them while it is not known where episodes start."""
-    if not knowledge.counts.episodes and knowledge.initial is None:
-        return _all_laws(knowledge)
-    model, psi = law()
-    return model, model.restrict(psi), BackwardInduction()
-
-
-def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: Knowledge) -> bool:
-    return memory.planned is None or rule.due(memory.planned, knowledge.counts)
-
-
-def _now(knowledge: Knowledge) -> Planned:
-    return Planned(knowledge.counts.episodes, knowledge.counts.pairs)
-
-
-def _drawn(memory: Lazy, draw: Draw, plans: int) -> tuple[Choice, Lazy]:
-    assert memory.mixed is not None  # the first call plans
-    return Choice(memory.mixed.pick(draw.uniform()), plans), memory

@@ -13,9 +13,9 @@ import numpy as np
 from bidual._conclude import record_of
 from bidual.certificate import Record, lower_bound
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
-from bidual.dual import ConicCorrective, Duals, FullyCorrective
+from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
 from bidual.models import Knowledge
-from bidual.planners import ExtendedValueIteration
+from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.primal_dual import Iteration, primal_dual
 
 
@@ -77,7 +77,8 @@ class FinalBound:
             closed = duals.feasible and duals.f - bound <= self.gap * max(1.0, abs(duals.f))
             clash = not duals.feasible and duals.conflict.value > TOLERANCE
             late = time.perf_counter() - started > self.time_limit
-            if closed or clash or duals.stalled or turn.number >= self.max_plans or late:
+            # A master that fails asks for the uniform policy, which it has already: it will not do better.
+            if closed or clash or duals.stalled or duals.soft or turn.number >= self.max_plans or late:
                 break
         assert turn is not None  # the loop has no end of its own
         return turn.duals, turn.number
@@ -88,4 +89,16 @@ def _loop(program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Itera
     psi, model, planner = knowledge.layout, knowledge.optimistic, ExtendedValueIteration()
     if isinstance(program, AffineProgram):
         return primal_dual(program, psi, model, planner, FullyCorrective())
-    return primal_dual(program, psi, model, planner, ConicCorrective())
+    return primal_dual(program, psi, model, planner, ConicCorrective(), _uniform(program, knowledge))
+
+
+def _uniform(program: ConvexProgram, knowledge: Knowledge) -> tuple[Reply, ...]:
+    """The uniform policy in the smoothed model, to begin with: plans at the edge of a domain defeat the master.
+
+    The logarithm of a visit that is 0 is one. Where a bound comes from has no part in its proof.
+    """
+    if not knowledge.counts.episodes and knowledge.initial is None:
+        return ()
+    model, psi = knowledge.estimate
+    theta = program.image.adjoint(np.zeros(program.image.size))
+    return (Reply(theta, None, BackwardInduction().soft(model, model.restrict(psi), theta)),)

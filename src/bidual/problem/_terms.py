@@ -45,12 +45,14 @@ Least = Callable[[Float[np.ndarray, "H d"]], float]
 _PLANNED = 256  # numbers of an image whose extremes are worth two plans each
 
 
-def variational(program: AffineProgram | ConvexProgram, psi: Psi, least: Least | None = None) -> VariationalProgram:
+def variational(
+    program: AffineProgram | ConvexProgram, psi: Psi | None, least: Least | None = None
+) -> VariationalProgram:
     """The problem with a conjugate for every function, on compact sets that hold the images of all policies.
 
     Args:
         program: the problem.
-        psi: the features.
+        psi: the features; None where they depend on what follows, so that only `least` can tell their range.
         least: the least cost of any policy in the known model, for sets as small as it allows; without it they hold
             the images under every model.
     """
@@ -59,7 +61,7 @@ def variational(program: AffineProgram | ConvexProgram, psi: Psi, least: Least |
     return _of_functions(program, psi, least)
 
 
-def _of_rows(program: AffineProgram, psi: Psi, least: Least | None) -> VariationalProgram:
+def _of_rows(program: AffineProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
     H, d = program.objective.shape
     rows = np.concatenate([program.objective[None], program.rows]).reshape(-1, H * d)
     image = Image(sp.csr_array(rows), np.zeros(len(rows)), H, total=False)
@@ -72,7 +74,7 @@ def _of_rows(program: AffineProgram, psi: Psi, least: Least | None) -> Variation
     return VariationalProgram(image, terms[0], tuple(terms[1:]), program.equality, program.units)
 
 
-def _of_functions(program: ConvexProgram, psi: Psi, least: Least | None) -> VariationalProgram:
+def _of_functions(program: ConvexProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
     functions = program.functions
     assert isinstance(functions, Functions)  # programs are made from them
     if functions.auxiliary:
@@ -89,7 +91,7 @@ def _of_functions(program: ConvexProgram, psi: Psi, least: Least | None) -> Vari
 class _Recogniser:
     """The image's variables, where each stands in it, and the numbers that policies can give it."""
 
-    def __init__(self, images: Sequence[cp.Variable], image: Image, psi: Psi, least: Least | None) -> None:
+    def __init__(self, images: Sequence[cp.Variable], image: Image, psi: Psi | None, least: Least | None) -> None:
         self._images = images
         starts = np.cumsum([0, *(v.size for v in images)])
         self._rows = {v.id: start + np.arange(v.size) for v, start in zip(images, starts[:-1], strict=True)}
@@ -118,7 +120,7 @@ class _Recogniser:
     def _compact(self, rows: np.ndarray) -> tuple[AbstractCompact, Float[np.ndarray, "n"]]:
         """A shifted simplex where the numbers always sum to the same, as visits do, else a box."""
         lower, upper = self._lower[rows], self._upper[rows]
-        if rows.size > 1:
+        if rows.size > 1 and self._psi is not None:
             total = Image(
                 sp.csr_array(self._image.matrix[rows].sum(axis=0).reshape(1, -1)),
                 self._image.offset[rows].sum(keepdims=True),
@@ -133,14 +135,18 @@ class _Recogniser:
         return Box(lower, upper), np.zeros(rows.size)
 
 
-def _ranges(image: Image, psi: Psi, least: Least | None) -> tuple[Vector, Vector]:
+def _ranges(image: Image, psi: Psi | None, least: Least | None) -> tuple[Vector, Vector]:
     """The extremes over all policies in the known model, where they are not too many to plan for."""
-    if least is None or image.size > _PLANNED:
+    if psi is not None and (least is None or image.size > _PLANNED):
         return ranges(image, psi)
+    if least is None:
+        raise ProblemError("the range of these features is known only to a planner")
     costs = [image.adjoint(np.eye(1, image.size, i)[0]) for i in range(image.size)]
     # A little wider, for rounding: K must hold them all.
     lower, upper = (np.array([sign * least(sign * cost) for cost in costs]) + image.offset for sign in (1.0, -1.0))
     slack = 1e-9 * np.maximum(1.0, np.maximum(np.abs(lower), np.abs(upper)))
+    if psi is None:
+        return lower - slack, upper + slack
     loose_lower, loose_upper = ranges(image, psi)
     return np.maximum(lower - slack, loose_lower), np.minimum(upper + slack, loose_upper)
 
