@@ -271,8 +271,7 @@ def fresh_look(
 ) -> tuple[Estimates, Knowledge]:
     """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
     episodes = fresh_episodes(setting.env, policy, setting.seed, first, count)
-    for episode in episodes:
-        knowledge = knowledge.update(episode)
+    knowledge = knowledge.update(*episodes)
     return evaluated(setting.program, setting.linear, episodes, setting.corners, setting.split, number), knowledge
 
 

@@ -29,6 +29,7 @@ from bidual.explorers import (
     PrimalDual,
     Thompson,
 )
+from bidual.explorers._canonical import canonical
 from bidual.models import Tabular
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.policies import DeterministicPolicy, embedding
@@ -47,6 +48,7 @@ EXPLORERS = {
     "bonus": Hoeffding(),
     "primal-dual": PrimalDual(),
     "primal-dual, literal": PrimalDual(GradientAscent(Gamma=2.0, literal=True)),
+    "primal-dual, canonical": PrimalDual(GradientAscent(literal=True), canonical=True),
     "primal-dual, follow the leader": PrimalDual(FollowTheLeader()),
 }
 RULES = {"growth": Growth(), "slow growth": Growth(share=2.0, fraction=1.0), "always": Always()}
@@ -113,6 +115,18 @@ def test_every_turn_of_the_primal_dual_loop_plans(name):
         assert choice.plans >= 1
         thetas.append(memory.duals.theta)
     assert not np.array_equal(thetas[0], thetas[2])
+
+
+def test_the_canonical_embedding_pays_the_same():
+    """Objective and constraints of a policy, from occupancies and from its signals."""
+    program, pieces = PROGRAMS["linear"], _knowledge().pieces
+    functions, occupancies = canonical(program, pieces)
+    policy = DeterministicPolicy(np.argmax(WORLD.mdp.actions, axis=1)[None].repeat(H, axis=0), A)
+    f, g = functions.values(functions.image(embedding(WORLD.mdp, occupancies.psi, policy)))
+    expected_f, expected_g = program.values(embedding(WORLD.mdp, pieces.psi, policy))
+    np.testing.assert_allclose([f, *g], [expected_f, *expected_g], rtol=1e-12)
+    assert functions.f.function.lipschitz == pytest.approx(np.linalg.norm(COST) * np.sqrt(H))
+    assert canonical(PROGRAMS["convex"], pieces) is None
 
 
 def test_random_actions_are_as_many_as_asked_for():

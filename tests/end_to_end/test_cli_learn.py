@@ -3,6 +3,7 @@
 What must hold for other processes is run as one; the rest calls the same entry point, which spares compiling anew.
 """
 
+import csv
 import json
 from pathlib import Path
 
@@ -155,6 +156,27 @@ def test_the_template_is_learned(bidual, tmp_path):
     assert process.returncode == 2
     assert "green.py defines 'env' but no 'mdp', and this command needs a known model" in process.stderr
     assert "'bidual learn green.py'" in process.stderr
+
+
+@pytest.mark.parametrize("how", [("--dual", "paper"), ("--dual", "ftl"), ("--explorer", "bonus")], ids=" ".join)
+def test_ways_of_exploring_and_a_history(bidual, tmp_path, how):
+    """The table has regret, because the model is known here, and bounds at the looks."""
+    history = tmp_path / "history.csv"
+    command = ("learn", "riverswim", "--episodes", "40", "--confidence", "box", "--history", history, "--json")
+    process = bidual(*command, *how)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["episodes"] == 40
+    with history.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["episodes"]) for row in rows] == list(range(1, 41))
+    assert all(row["positive_regret"] for row in rows)
+    assert [row["episodes"] for row in rows if row["bound"]] == ["16", "32", "40"]
+
+
+def test_two_ways_of_exploring_are_refused(bidual):
+    process = bidual("learn", "riverswim", "--dual", "paper", "--explorer", "greedy")
+    assert process.returncode == 2
+    assert "leave out --explorer greedy" in process.stderr
 
 
 def test_a_file_with_a_model_is_simulated(learn, tmp_path):

@@ -16,7 +16,7 @@ LEARNS = ("frozenlake_learn.py",)
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, "cartpole_learn.py"}
 
 
 @pytest.mark.parametrize("name", OPTIMA)
@@ -38,6 +38,15 @@ def test_an_example_is_a_script(name, tmp_path):
     process = subprocess.run([sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("optimal")
+
+
+def test_a_pole_is_learned_in_cells(tmp_path):
+    """With few episodes: all that is said is said, and nothing is certain yet."""
+    command = [sys.executable, EXAMPLES / "cartpole_learn.py", "20"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "objective    maximize" in process.stdout
+    assert "20 episodes of learning and 50 of evaluation" in process.stdout
 
 
 @pytest.mark.parametrize("name", LEARNS)

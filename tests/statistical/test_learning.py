@@ -17,13 +17,13 @@ import bidual as bd
 
 ROOT = Path(__file__).parents[2]
 LEAST = {
-    ("box", 300): 18,
+    ("box", 300): 17,
     ("box", 1000): 19,
     ("rover", 1000): 18,
-    ("rover", 3000): 18,
+    ("rover", 3000): 17,
     ("media", 1000): 19,
     ("riverswim", 1000): 19,
-    ("rover-two", 1000): 16,
+    ("rover-two", 1000): 19,
 }
 SHORT = [floor for floor in QUALITY if floor.episodes <= 1000 and floor.task in ("media", "riverswim", "rover")]
 
@@ -98,11 +98,11 @@ def _near_the_best(found, share):
 
 def test_the_small_lake_is_learned_through_gymnasium_alone(tmp_path):
     """The goal is 4.6 times as likely as a hole in the best policies, so caution costs: the limit is tightened."""
-    assert _near_the_best(_lake(tmp_path, "4x4", 50, 1000, 2), 0.8)
+    assert _near_the_best(_lake(tmp_path, "4x4", 50, 1000, 2), 0.75)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "horizon", "share"), [("4x4", 50, 0.87), ("8x8", 100, 0.98)])
+@pytest.mark.parametrize(("size", "horizon", "share"), [("4x4", 50, 0.84), ("8x8", 100, 0.98)])
 def test_lakes_are_learned_through_gymnasium_alone(tmp_path, size, horizon, share):
     assert _near_the_best(_lake(tmp_path, size, horizon, 3000, 3), share)
 

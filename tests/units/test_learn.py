@@ -22,7 +22,7 @@ from bidual._prepare import prepare_learning
 from bidual.envs import Simulator, gymnasium_environment
 from bidual.explorers import Greedy, Optimistic
 from bidual.models import Tabular
-from bidual.outputs import FinalBound
+from bidual.outputs import FinalBound, Regret
 from bidual.tasks.riverswim import riverswim
 from tests.learning import exact_values, false_claims, true_optimum
 
@@ -530,6 +530,34 @@ def test_a_result_without_its_run_cannot_be_certified(learned):
         alone.certify(3)
     with pytest.raises(bd.ProblemError, match="does not know its problem"):
         alone.regret(RIVER.mdp)
+
+
+def _sums(regret, violation):
+    t = np.arange(1, len(regret) + 1)
+    return Regret(t, regret, violation[:, None], np.maximum(regret, 0), np.maximum(violation, 0)[:, None])
+
+
+def test_slopes_are_exponents():
+    """Of pure powers, whatever the times before; what stays below 0 does not grow."""
+    t = np.arange(1.0, 20_001.0)
+    slopes = _sums(100 * t**0.5, -3 * t).slopes(100)
+    assert slopes["regret"] == pytest.approx(0.5, abs=1e-9)
+    assert slopes["violation"] == pytest.approx(0.0, abs=1e-9)
+    assert slopes["positive violation"] == pytest.approx(0.0, abs=1e-9)
+    bent = np.where(t < 1000, t, 1000 * (t / 1000) ** 0.3)
+    assert _sums(bent, bent).slopes(1000)["positive violation"] == pytest.approx(0.3, abs=1e-6)
+    assert _sums(bent, bent).slopes(1)["violation"] > 0.5
+    with pytest.raises(bd.ProblemError, match="needs two times from episode 20000 on; there are 1"):
+        _sums(bent, bent).slopes(20_000)
+
+
+def test_the_figure_of_regret_tells_the_slopes():
+    t = np.arange(1.0, 1001.0)
+    figure = bd.report.regret_figure(_sums(10 * t**0.5, -t))
+    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert "regret, slope 0.50" in words
+    assert "square root" in words
+    assert not any(text.startswith("violation") for text in words)  # there is none to draw
 
 
 def test_regret_against_the_truth(learned):

@@ -197,6 +197,7 @@ MODULES = {
         "learning_figure",
         "policy_figure",
         "policy_is_drawable",
+        "regret_figure",
         "save_figure",
         "visits_figure",
     ],

@@ -5,12 +5,18 @@ import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from bidual.cli._exploring import DUALS, EXPLORERS, explorer_named
+from bidual.cli._history import write_history
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
+    from bidual.explorers import AbstractExplorer
     from bidual.learned import Learned
+    from bidual.models import Tabular
 
+SETS = ("ball", "box", "bernstein", "l1")  # those of bidual.models, which would take a second to import for --help
 _INFEASIBLE, _UNDECIDED = 3, 4
 
 
@@ -46,6 +52,19 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--stop-gap", type=float, metavar="G", help="stop as soon as the policy is certified to be this near to optimal"
     )
+    parser.add_argument(
+        "--explorer", choices=EXPLORERS, help="how to choose the policy of an episode (default alternating)"
+    )
+    parser.add_argument(
+        "--dual",
+        choices=DUALS,
+        help="corrective (default), or the paper's own loop, one plan and one step per episode: gradient ascent "
+        "(paper), with steps for linear functions too (paper-literal), or follow the leader (ftl)",
+    )
+    parser.add_argument(
+        "--confidence", choices=SETS, help="what is known of a law after some samples of it (default ball)"
+    )
+    parser.add_argument("--history", type=Path, metavar="FILE.csv", help="write bounds, regret and violation over time")
     parser.add_argument("--time-limit", type=float, metavar="S", help="stop learning after this many seconds")
     parser.add_argument(
         "--require-certificate", action="store_true", help="exit code 4 unless the policy is shown to be feasible"
@@ -62,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
     from bidual.cli._truth import truth_of
 
     target = load_unknown(args.target, args.settings, args.support)
+    if args.confidence is not None:
+        target = replace(target, model=_with_set(target.model, args.confidence))
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     solution = learned(
@@ -72,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         evaluation=args.evaluation,
         stop_gap=args.stop_gap,
         time_limit=args.time_limit,
+        explorer=explorer_named(args.explorer, args.dual),
     )
     print(to_json(solution) if args.json else solution, flush=True)
     if args.json and solution.conflict is not None:
@@ -84,7 +106,16 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         for path in write_learned(solution, args.out, target.grid, None if truth is None else truth.optimum):
             print(f"wrote {path}", file=sys.stderr)
+    if args.history is not None:
+        regret = None if target.truth is None else solution.regret(target.truth)
+        print(f"wrote {write_history(solution, regret, args.history)}", file=sys.stderr)
     return _exit_code(solution, args)
+
+
+def _with_set(model: "Tabular | None", name: str) -> "Tabular":
+    from bidual.models import Tabular
+
+    return replace(model or Tabular(), set=name)
 
 
 def learned(
@@ -96,6 +127,7 @@ def learned(
     evaluation: int | None = None,
     stop_gap: float | None = None,
     time_limit: float | None = None,
+    explorer: "AbstractExplorer[Any] | None" = None,
 ) -> "Learned":
     """Learn with a progress line."""
     from bidual._learn import learn, stop_when
@@ -111,6 +143,7 @@ def learned(
             episodes=episodes,
             seed=seed,
             delta=delta,
+            explorer=explorer,
             evaluation=evaluation,
             stop_when=None if stop_gap is None else stop_when(stop_gap),
             time_limit=time_limit,

@@ -9,20 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
 from bidual.convex import Affine, AffineProgram, ConvexProgram, Image, Product, Simplex, Term, VariationalProgram
 from bidual.features import Pieces
 
 
-def canonical(program: AffineProgram | ConvexProgram, pieces: Pieces) -> tuple[VariationalProgram, Pieces]:
-    """A linear problem over occupancies, and these as features."""
-    if not isinstance(program, AffineProgram):
-        raise ProblemError("the canonical embedding is offered for linear objectives and constraints: leave it out")
-    if pieces.arrivals or pieces.observed:
-        raise ProblemError(
-            "the canonical embedding needs signals of state and action; this problem has some that are paid on "
-            "arrival, or only observed: leave it out"
-        )
+def canonical(program: AffineProgram | ConvexProgram, pieces: Pieces) -> tuple[VariationalProgram, Pieces] | None:
+    """A linear problem over occupancies, and these as features; None where these do not say what it pays."""
+    if not isinstance(program, AffineProgram) or pieces.arrivals or pieces.observed:
+        return None
     (H, _), (S, A) = program.objective.shape, pieces.stage.shape[2:]
     n = H * S * A
     K = Product((Simplex(S * A, 1.0),) * H)

@@ -41,8 +41,8 @@ class PrimalDual(AbstractExplorer[Steps]):
         dual: `GradientAscent`, with ``literal=True`` for gradient steps of linear functions too, or
             `FollowTheLeader`. Where it has no Gamma the search starts from what a Slater point gives in the most
             favourable world, and doubles.
-        canonical: dual variables for every step, state and action, as in the paper's tabular case; otherwise for what
-            objective and constraints are functions of. For linear problems whose signals depend on state and action.
+        canonical: dual variables for every step, state and action, as in the paper's tabular case, where the problem is
+            linear and its signals depend on state and action; otherwise for what its functions depend on.
     """
 
     dual: GradientAscent | FollowTheLeader = field(default_factory=GradientAscent)
@@ -60,8 +60,8 @@ class PrimalDual(AbstractExplorer[Steps]):
         functions = variational(program, psi, _least(knowledge))
         if dual.Gamma is None:
             dual = replace(dual, Gamma=_first_Gamma(functions), doubling=True)
-        if self.canonical:
-            functions, pieces = canonical(program, pieces)
+        lifted = canonical(program, pieces) if self.canonical else None
+        functions, pieces = lifted or (functions, pieces)
         return Steps(functions, pieces, dual, dual.init(functions))
 
     def __call__(

@@ -4,6 +4,7 @@ Counts are shared over the steps of an episode: that the law does not change wit
 worth a great deal (a fixed number of episodes gives H times as many samples of a row).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -30,25 +31,28 @@ class Counts:
     steady: Bool[np.ndarray, "o"]  # whether a signal has always been the same for the same transition
     noisy: Bool[np.ndarray, "o"]  # whether it was declared that it need not be
 
-    def update(self, episode: Episode) -> "Counts":
-        """Count one more episode; raises where it shows what was declared impossible."""
-        states, actions, arrivals = episode.states[:-1], episode.actions, episode.states[1:]
+    def update(self, *episodes: Episode) -> "Counts":
+        """Count more episodes; raises where one shows what was declared impossible."""
+        if not episodes:
+            return self
+        states, actions, arrivals, observed = _steps(episodes)
         rows = states * self.pairs.shape[1] + actions  # flat indices, because this runs once per episode
         places = self.support.find(rows, arrivals)
         if places.min() == NOBODY:
             grown = self._grown(states, actions, arrivals, places)
-            return grown.update(episode)
+            return grown.update(*episodes)
         transitions, pairs, starts = self.transitions.copy(), self.pairs.copy(), self.starts.copy()
         np.add.at(pairs.reshape(-1), rows, 1.0)
         np.add.at(transitions.reshape(-1), rows * transitions.shape[2] + places, 1.0)
-        starts[episode.states[0]] += 1
-        episodes = self.episodes + 1
-        counted = Counts(self.support, transitions, pairs, starts, episodes, self.sums, self.steady, self.noisy)
+        for episode in episodes:
+            starts[episode.states[0]] += 1
+        total = self.episodes + len(episodes)
+        counted = Counts(self.support, transitions, pairs, starts, total, self.sums, self.steady, self.noisy)
         if not self.steady.size:
             return counted
         where, sums = (states, actions, places), self.sums.copy()
-        np.add.at(sums, where, episode.observed)
-        spread = np.abs(sums[where] - transitions[where][:, None] * episode.observed).max(axis=0)
+        np.add.at(sums, where, observed)
+        spread = np.abs(sums[where] - transitions[where][:, None] * observed).max(axis=0)
         steady = self.steady & (spread <= _SAME * np.maximum(1.0, np.abs(sums[where]).max(axis=0)))
         return replace(counted, sums=sums, steady=steady)
 
@@ -73,6 +77,18 @@ class Counts:
             transitions=np.pad(self.transitions, ((0, 0), (0, 0), (0, wider))),
             sums=np.pad(self.sums, ((0, 0), (0, 0), (0, wider), (0, 0))),
         )
+
+
+def _steps(
+    episodes: Sequence[Episode],
+) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"], Float[np.ndarray, "n o"]]:
+    """States, actions, arrivals and signals of all steps."""
+    if len(episodes) == 1:
+        (one,) = episodes
+        return one.states[:-1], one.actions, one.states[1:], one.observed
+    states, actions = np.stack([one.states for one in episodes]), np.stack([one.actions for one in episodes])
+    observed = np.concatenate([one.observed for one in episodes])
+    return states[:, :-1].ravel(), actions.ravel(), states[:, 1:].ravel(), observed
 
 
 def no_counts(support: Support, noisy: Bool[np.ndarray, "o"]) -> Counts:

@@ -87,15 +87,16 @@ class Knowledge:
     delta: float  # the probability that the true law is outside the set, at any time
     set: str
 
-    def update(self, episode: Episode) -> "Knowledge":
-        """Learn from one episode; raises where it shows what was declared impossible."""
-        start = int(episode.states[0])
-        if self.initial is not None and not self.initial[start]:
+    def update(self, *episodes: Episode) -> "Knowledge":
+        """Learn from episodes; raises where one shows what was declared impossible."""
+        starts = (int(episode.states[0]) for episode in episodes)
+        start = None if self.initial is None else next((s for s in starts if not self.initial[s]), None)
+        if start is not None:
             raise EnvError(
                 f"an episode began in state {start}, which has probability 0 in the start law: declare the true one, "
                 "or an unknown one (hidden_start=True of a simulator, no initial=... of Tabular)"
             )
-        counts = self.counts.update(episode)
+        counts = self.counts.update(*episodes)
         return Knowledge(counts, self.pieces, self.horizon, self.initial, self.delta, self.set)
 
     @cached_property

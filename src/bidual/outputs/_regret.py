@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
@@ -31,6 +32,35 @@ class Regret:
     violation: Float[np.ndarray, "n m"]
     positive_regret: Float[np.ndarray, "n"]
     positive_violation: Float[np.ndarray, "n m"]
+
+    @property
+    def series(self) -> dict[str, Float[np.ndarray, "n"]]:
+        """Everything that is summed up, by name; of several constraint rows the worst."""
+        return {
+            "regret": self.regret,
+            "violation": self.violation.max(axis=1, initial=-np.inf) if self.violation.size else 0.0 * self.regret,
+            "positive regret": self.positive_regret,
+            "positive violation": self.positive_violation.max(axis=1, initial=0.0),
+        }
+
+    def slopes(self, first: int = 1) -> dict[str, float]:
+        """How fast they grow: exponents fitted to logarithms from episode `first` on; 0.5 is what theory promises.
+
+        What is below 0 counts as nothing, and nothing as what a single episode can add: a sum that stays there has the
+        slope 0.
+        """
+        late = self.episodes >= first
+        t = np.log(self.episodes[late])
+        if t.size < 2:
+            raise ProblemError(f"a slope needs two times from episode {first} on; there are {t.size}")
+        return {name: _slope(t, sums, late) for name, sums in self.series.items()}
+
+
+def _slope(t: Float[np.ndarray, "n"], sums: Float[np.ndarray, "all"], late: Bool[np.ndarray, "all"]) -> float:
+    floor = max(float(np.abs(np.diff(sums, prepend=0.0)).max()), 1e-12)
+    # Times are many at the end: equally many per octave count alike.
+    weights = np.sqrt(np.diff(t, prepend=t[0] - (t[1] - t[0])))
+    return float(np.polyfit(t, np.log(np.maximum(sums[late], floor)), 1, w=weights)[0])
 
 
 def regret_of(
