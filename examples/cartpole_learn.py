@@ -14,7 +14,8 @@ CUTS = ([-0.8, 0.8], [-0.5, 0.5], [-0.1, -0.03, 0.0, 0.03, 0.1], [-0.6, 0.0, 0.6
 SHAPE = tuple(len(cuts) + 1 for cuts in CUTS)
 
 
-def cell(obs):
+def cell(obs: np.ndarray) -> int:
+    """The number of the cell that an observation lies in."""
     return int(np.ravel_multi_index([np.searchsorted(*pair) for pair in zip(CUTS, obs, strict=True)], SHAPE))
 
 
