@@ -120,7 +120,9 @@ def test_every_turn_of_the_primal_dual_loop_plans(name):
 def test_the_canonical_embedding_pays_the_same():
     """Objective and constraints of a policy, from occupancies and from its signals."""
     program, pieces = PROGRAMS["linear"], _knowledge().pieces
-    functions, occupancies = canonical(program, pieces)
+    lifted = canonical(program, pieces)
+    assert lifted is not None  # linear, and paid by state and action
+    functions, occupancies = lifted
     policy = DeterministicPolicy(np.argmax(WORLD.mdp.actions, axis=1)[None].repeat(H, axis=0), A)
     f, g = functions.values(functions.image(embedding(WORLD.mdp, occupancies.psi, policy)))
     expected_f, expected_g = program.values(embedding(WORLD.mdp, pieces.psi, policy))
