@@ -60,7 +60,7 @@ def _slope(t: Float[np.ndarray, "n"], sums: Float[np.ndarray, "all"], late: Bool
     floor = max(float(np.abs(np.diff(sums, prepend=0.0)).max()), 1e-12)
     # Times are many at the end: equally many per octave count alike.
     weights = np.sqrt(np.diff(t, prepend=t[0] - (t[1] - t[0])))
-    return float(np.polyfit(t, np.log(np.maximum(sums[late], floor)), 1, w=weights)[0])
+    return round(float(np.polyfit(t, np.log(np.maximum(sums[late], floor)), 1, w=weights)[0]), 9) + 0.0  # no -0.0
 
 
 def regret_of(
