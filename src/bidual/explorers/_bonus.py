@@ -40,8 +40,8 @@ class Hoeffding(AbstractExplorer[Bonus]):
 
     @property
     def guarantee(self) -> str:
-        """That of optimism, with larger constants."""
-        return "optimistic by a bonus: regret and violation of order sqrt(episodes)"
+        """None is proved for the smoothed model: the bonus covers what frequencies can be off by."""
+        return "a bonus in the smoothed model: none proved"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Bonus:
         """Nothing planned; the ranges of what an episode can pay say how large a bonus has to be."""

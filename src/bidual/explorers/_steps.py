@@ -35,7 +35,7 @@ class Steps(NamedTuple):
 @final
 @dataclass(frozen=True)
 class PrimalDual(AbstractExplorer[Steps]):
-    """The paper's loop, to the letter.
+    """The paper's loop; with `canonical` and literal gradient ascent to the letter.
 
     Args:
         dual: `GradientAscent`, with ``literal=True`` for gradient steps of linear functions too, or
