@@ -98,6 +98,8 @@ def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
     support, split = knowledge.counts.support, setting.split
     words = ["what follows depends on state and action alone, alike at every step of every episode"]
+    if len(knowledge.counts.pairs) > 1:
+        words = ["what follows depends on step, state and action alone, alike in every episode"]
     if support.open:
         words.append("no successors were declared: any state may follow any other")
     else:

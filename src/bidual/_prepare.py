@@ -87,7 +87,7 @@ def prepare_learning(
     split, model = Split(delta), Tabular() if model is None else model
     if not isinstance(model, Tabular):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
-    world = _opened(env, problem)
+    world = _opened(env, problem, stationary=model.stationary)
     if world.shape[0] != problem.embedding.horizon:
         raise ProblemError(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
@@ -121,14 +121,17 @@ def _measured(program: AffineProgram | ConvexProgram, pieces: Pieces) -> AffineP
     return with_resolution(program, _PRECISION * np.maximum(largest, np.abs(program.limits)))
 
 
-def _opened(env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", problem: Problem) -> AbstractEnvironment:
+def _opened(
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", problem: Problem, *, stationary: bool
+) -> AbstractEnvironment:
     observed = problem.embedding.features.observed
     if isinstance(env, TabularMDP):
         env = Simulator(env)
-    if isinstance(env, Simulator) and _changes(env.mdp):
+    if stationary and isinstance(env, Simulator) and _changes(env.mdp):
         raise ProblemError(
             "the law of this model changes with the step, but learning counts all steps together and its bounds rest "
-            "on one law: put the step into the state, or give a model with one law"
+            "on one law: declare bd.models.Tabular(stationary=False), --per-step on the command line, or give a model "
+            "with one law"
         )
     if isinstance(env, Simulator) and observed:
         raise ProblemError(

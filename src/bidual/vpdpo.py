@@ -68,9 +68,14 @@ def resumed(state: LoopState, knowledge: Knowledge) -> LoopState:
     Its counts are what was learned; the set of laws that may be true is made from them and from that probability.
     """
     then, now = state.knowledge.counts.pairs.shape, knowledge.counts.pairs.shape
+    if then[1:] != now[1:]:
+        raise ProblemError(
+            f"the state to go on from is over {then[1:]} states and actions, the environment has {now[1:]}: "
+            "give the environment that it was learned in"
+        )
     if then != now:
         raise ProblemError(
-            f"the state to go on from is over {then} states and actions, the environment has {now}: "
-            "give the environment that it was learned in"
+            f"the state to go on from has counts for {then[0]} of the steps, the model asks for {now[0]}: "
+            "declare stationary=... as it was then"
         )
     return replace(state, knowledge=replace(state.knowledge, delta=knowledge.delta))

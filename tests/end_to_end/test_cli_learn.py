@@ -33,6 +33,12 @@ def learn(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_counts_per_step_are_a_choice(learn):
+    code, out, _ = learn("media", "--episodes", "60", "--per-step")
+    assert code == 0
+    assert "what follows depends on step, state and action alone, alike in every episode" in out
+
+
 def _timeless(text):
     return {key: value for key, value in json.loads(text).items() if key != "seconds"}
 

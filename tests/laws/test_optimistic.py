@@ -175,6 +175,7 @@ class Kind:
     unknown_start: bool = False
     masked: bool = False
     absorbing: tuple[int, ...] = ()
+    per_step: bool = False
 
 
 def _kinds():
@@ -201,6 +202,10 @@ def _kinds():
         "observed and paid on arrival, open": Kind(signals(a=stage["a"], o=seen, c=paid), open=True),
         "at the end, and noisy, open": Kind(signals(o=at_end, a=stage["a"], p=noisy), open=True, absorbing=(1, 2)),
         "noisy at the end, and paid on arrival, open": Kind(signals(c=paid, o=both), open=True, absorbing=(1,)),
+        "per step": Kind(signals(**stage), per_step=True),
+        "per step, observed and paid on arrival, open": Kind(
+            signals(a=stage["a"], o=seen, c=by_step), open=True, unknown_start=True, per_step=True
+        ),
         "noisy and at the end": Kind(signals(a=stage["a"], p=noisy, o=at_end), absorbing=(2,)),
     }
 
@@ -216,7 +221,7 @@ class Case:
     kind: Kind
     world: World
     knowledge: Knowledge
-    n: np.ndarray  # (S, A, S)
+    n: np.ndarray  # (laws, S, A, S)
     starts: np.ndarray
 
     def successors(self, s, a):
@@ -232,7 +237,7 @@ class Case:
         each = (lambda s, a: len(self.successors(s, a))) if self.knowledge.set in BY_ENTRY else (lambda s, a: 1)
         # A quarter of what may fail is for the means of noisy signals, one claim for every transition of each.
         delta = 0.75 * DELTA if self.noisy() else DELTA
-        return math.log((sum(each(s, a) for s, a in rows) + self.kind.unknown_start) / delta)
+        return math.log((len(self.n) * sum(each(s, a) for s, a in rows) + self.kind.unknown_start) / delta)
 
     def noisy(self):
         return sum(one.noisy for _, one in self.kind.features.observed)
@@ -244,7 +249,7 @@ class Case:
 
     def least_paid(self, one, t, s, a):
         """What a signal with the price t costs at least, for next states that are on the lists and for others."""
-        n, anything = self.n[s, a], min(t * one.low, t * one.high)
+        n, anything = self.n[:, s, a].sum(axis=0), min(t * one.low, t * one.high)
         seen = t * self.world.shown[s, a]
         if one.noisy:
             pairs = [(u, v) for u, v in np.ndindex(S, A) if self.world.mdp.actions[u, v]]
@@ -269,12 +274,13 @@ def make_case(kind, seed, set_="ball", episodes=12):
     blank = Case(kind, world, None, None, None)
     payable = [np.stack([blank.payable(one, s) for s in range(S)])[:, None] for _, one in kind.features.observed]
     run = random_episodes(mdp, episodes, seed, [world.shown * mask for mask in payable])
-    n, starts = np.zeros((S, A, S)), np.zeros(S)
+    n, starts = np.zeros((H if kind.per_step else 1, S, A, S)), np.zeros(S)
     for one in run:
         starts[one.states[0]] += 1
-        for s, a, t in zip(one.states, one.actions, one.states[1:], strict=False):
-            n[s, a, t] += 1
-    model = Tabular(None if kind.open else world.padded, absorbing=list(kind.absorbing), set=set_)
+        for h, (s, a, t) in enumerate(zip(one.states, one.actions, one.states[1:], strict=False)):
+            n[h if kind.per_step else 0, s, a, t] += 1
+    support = None if kind.open else world.padded
+    model = Tabular(support, absorbing=list(kind.absorbing), set=set_, stationary=not kind.per_step)
     initial = None if kind.unknown_start else mdp.initial
     knowledge = beginning(kind.features, SHAPE, model, delta=DELTA, allowed=mdp.actions, initial=initial)
     return Case(kind, world, after(knowledge, run), n, starts)
@@ -370,7 +376,7 @@ def dense_minimum(case, theta, row=None):
 
 
 def row_minimum(case, theta, V, h, s, a, log_share):
-    pieces, counts = case.knowledge.pieces, case.n[s, a]
+    pieces, counts = case.knowledge.pieces, case.n[h if case.kind.per_step else 0, s, a]
     arrivals = sum((theta[i] * (values[h] if len(values) > 1 else values[0])[s, a] for i, values in pieces.arrivals), V)
     each = [case.least_paid(one, theta[i], s, a) for i, one in pieces.observed]
     shown, beyond = (sum(parts, np.zeros(S)) for parts in zip(*each, strict=True)) if each else (np.zeros(S),) * 2
@@ -380,7 +386,7 @@ def row_minimum(case, theta, V, h, s, a, log_share):
     if not case.unsure(s, a):
         return float((arrivals + shown)[states[0]])
     if case.knowledge.set in BY_ENTRY:
-        listed = [t for t in states if case.n[s, :, t].any()] if case.kind.open else states
+        listed = [t for t in states if case.n[:, s, :, t].any()] if case.kind.open else states
         end = ENDS[case.knowledge.set]
         return box_reference(end, counts[listed], len(states), (arrivals + shown)[listed], elsewhere, log_share)
     counts, W = counts[states], (arrivals + shown)[states]
@@ -410,7 +416,9 @@ def costs(case):
 
 # Other sets differ in the rows only: not every kind again.
 CASES = [(kind, "ball") for kind in KINDS] + [
-    (kind, set_) for set_ in ("box", "bernstein", "l1") for kind in ("declared", "observed and paid on arrival, open")
+    (kind, set_)
+    for set_ in ("box", "bernstein", "l1")
+    for kind in ("declared", "observed and paid on arrival, open", "per step")
 ]
 
 

@@ -17,6 +17,7 @@ from scipy.stats import binom, chi2
 import bidual as bd
 from bidual import models
 from bidual._prepare import prepare_learning
+from bidual._types import at_step
 from bidual.envs import Simulator
 from bidual.features import Observed, Pieces
 from bidual.models import Tabular
@@ -158,7 +159,7 @@ def ever_outside_its_ends(noise, part=1.0):
     for n, sums in enumerate(np.cumsum(values, axis=0), start=1):
         if n >= look:
             look = max(n + 1, 1.05 * n)
-            seen = np.full((ROWS, 1, 1), float(n))
+            seen = np.full((1, ROWS, 1, 1), float(n))
             counts = replace(nothing, transitions=seen, sums=sums[:, None, None, None])
             paid = paid_on_lists(pieces, counts, ROWS * DELTA / NOISE)  # every run is a claim of its own here
             low, high = (paid.mean + part * (end - paid.mean) for end in (paid.low, paid.high))
@@ -215,6 +216,7 @@ class Task:
     env: Simulator
     support: bd.TabularMDP | None
     optimum: float
+    stationary: bool = True
 
     @property
     def truth(self):
@@ -236,7 +238,17 @@ def _random():
     return Task(problem, Simulator(mdp, hidden_start=True), None, true_optimum(problem, mdp)[1])
 
 
-TASKS = {"riverswim": _river, "random, start unknown": _random}
+def _changing():
+    """A random law for every step, successors declared."""
+    rng = np.random.default_rng(5)
+    S, A, H = 3, 2, 3
+    mdp = bd.TabularMDP(rng.dirichlet(np.full(S, 0.5), (H, S, A)), 0, H)
+    x = mdp.embedding(cost=rng.random((S, A)), use=rng.random((S, A)))
+    problem = bd.Problem(cp.Minimize(cp.sum(x.cost)), {"use": cp.sum(x.use) <= 1.5})
+    return Task(problem, Simulator(mdp), mdp, true_optimum(problem, mdp)[1], stationary=False)
+
+
+TASKS = {"riverswim": _river, "random, start unknown": _random, "a law for every step": _changing}
 FEW, MANY = (5, 10), (4, 8, 16, 32)  # episodes after which the bound is looked at; the last look ends a run
 
 
@@ -252,10 +264,11 @@ def set_(request):
 
 def truth_is_inside(optimistic, mdp):
     """Whether the true law of every row, and of the start, is among those of the model."""
-    support, dense = optimistic.counts.support, np.zeros((mdp.num_states, mdp.num_actions, mdp.num_states))
-    for s, a in np.ndindex(mdp.num_states, mdp.num_actions):
-        np.add.at(dense[s, a], mdp.successors.states[0, s, a], mdp.successors.probabilities[0, s, a])
-    law = np.take_along_axis(dense, support.filled, axis=-1) * (support.states >= 0)
+    support, successors = optimistic.counts.support, mdp.successors
+    dense = np.zeros((len(successors.probabilities), mdp.num_states, mdp.num_actions, mdp.num_states))
+    for h, s, a in np.ndindex(dense.shape[:3]):
+        np.add.at(dense[h, s, a], at_step(successors.states, h)[s, a], successors.probabilities[h, s, a])
+    law = np.take_along_axis(dense, support.filled[None], axis=-1) * (support.states >= 0)
     if optimistic.set in ("box", "bernstein"):
         low, high, elsewhere = optimistic.box
         close = (law >= low - 1e-12) & (law <= high + 1e-12)
@@ -267,7 +280,7 @@ def truth_is_inside(optimistic, mdp):
         rows = _in_ball(optimistic.frequencies, law, optimistic.radius)
     states, frequencies, radius = optimistic.start_row
     start = _in_ball(frequencies[None], mdp.initial[states][None], np.array([radius]))
-    return bool(rows[support.unsure].all() and start.all())
+    return bool(rows[:, support.unsure].all() and start.all())
 
 
 def _in_ball(frequencies, law, radius):
@@ -279,7 +292,7 @@ def _in_ball(frequencies, law, radius):
 def failures(task, set_, runs, looks):
     """In how many runs the truth was outside after any episode, and in how many a bound was false at any look."""
     # Half of delta goes to the model: twice as much is asked for, so that the set itself has DELTA.
-    model = Tabular(task.support, set=set_)
+    model = Tabular(task.support, set=set_, stationary=task.stationary)
     setting = prepare_learning(task.problem, task.env, model, None, delta=2 * DELTA, seed=0)
     assert setting.knowledge.delta == DELTA
     program, explorer, final = setting.program, setting.explorer, FinalBound(gap=1e-3, max_plans=40)
@@ -342,7 +355,7 @@ def test_everything_that_learn_prints_is_true_at_once(task, set_):
     runs = 60
     false = 0
     for seed in range(runs):
-        model = Tabular(task.support, set=set_)
+        model = Tabular(task.support, set=set_, stationary=task.stationary)
         learned = bd.learn(task.problem, task.env, model, episodes=32, evaluation=32, seed=seed, delta=DELTA)
         false += bool(false_claims(learned, task.problem, task.truth, task.optimum))
     assert false <= allowed(runs)

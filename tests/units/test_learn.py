@@ -24,7 +24,8 @@ from bidual.explorers import Greedy, Optimistic
 from bidual.models import Tabular
 from bidual.outputs import FinalBound, Regret
 from bidual.tasks.riverswim import riverswim
-from tests.learning import exact_values, false_claims, true_optimum
+from bidual.vpdpo import LoopState, resumed
+from tests.learning import beginning, exact_values, false_claims, true_optimum
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 EVALUATION = 30  # simulators run up to 32 episodes in one compiled call: other numbers would compile others
@@ -658,5 +659,21 @@ def test_a_law_that_changes_with_the_step_is_refused():
     laws = np.stack([np.eye(2)[:, None], np.eye(2)[::-1][:, None]])
     mdp = bd.TabularMDP(laws, 0, 2)
     x = mdp.embedding(there=np.array([0.0, 1.0]))
-    with pytest.raises(bd.ProblemError, match="changes with the step"):
+    with pytest.raises(bd.ProblemError, match=r"changes with the step.*stationary=False"):
         bd.learn(bd.Problem(cp.Maximize(cp.sum(x.there))), mdp, episodes=2)
+
+
+def test_a_law_that_changes_with_the_step_is_learned_with_counts_of_every_step():
+    """Action 1 moves in the first step, action 0 in the second: 2/2 is possible, and only counts per step tell."""
+    stay, move = np.eye(2), np.eye(2)[::-1]
+    mdp = bd.TabularMDP(np.stack([np.stack(pair, axis=1) for pair in ((stay, move), (move, stay))]), 0, 2)
+    x = mdp.embedding(there=np.array([0.0, 1.0]), paid=bd.features.on_arrival([[[0.0, 1.0]] * 2] * 2))
+    problem = bd.Problem(cp.Maximize(cp.sum(x.there) + cp.sum(x.paid)))
+    learned = bd.learn(problem, mdp, Tabular(stationary=False), episodes=200)
+    assert false_claims(learned, problem, mdp, -3.0) == []
+    assert learned.value == 3.0
+    assert 3.0 <= learned.upper <= 3.1
+    assert "depends on step, state and action alone, alike in every episode" in str(learned)
+    assert learned.model.successors.probabilities.shape[0] == 2
+    with pytest.raises(bd.ProblemError, match="counts for 2 of the steps, the model asks for 1"):
+        resumed(LoopState(1, learned.knowledge, None), beginning(x.features, (2, 2, 2)))

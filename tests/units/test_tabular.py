@@ -189,10 +189,10 @@ def test_counts_are_those_of_a_plain_loop(declared):
     counts = after(beginning(SHOWN, SHAPE, Tabular(declared)), episodes).counts
     n, starts, sums = _plain_counts(episodes)
     found, told = {}, {}
-    for s, a, k in np.ndindex(counts.transitions.shape):
-        if counts.transitions[s, a, k]:
+    for s, a, k in np.ndindex(counts.pooled.shape):
+        if counts.pooled[s, a, k]:
             key = s, a, int(counts.support.states[s, a, k])
-            found[key], told[key] = counts.transitions[s, a, k], counts.sums[s, a, k, 0]
+            found[key], told[key] = counts.pooled[s, a, k], counts.sums[s, a, k, 0]
     assert found == n
     assert told == pytest.approx(sums, abs=1e-12)
     assert {s: count for s, count in enumerate(counts.starts) if count} == starts
@@ -210,17 +210,50 @@ def test_open_lists_grow_for_all_actions_and_keep_their_counts():
         before = knowledge.counts
         knowledge = knowledge.update(episode([0, arrival, 0, arrival], [0, 1, 0]))
         now = knowledge.counts
-        old = before.transitions.shape[2]
+        old = before.transitions.shape[3]
         assert now.support.states.shape[2] == (4 if arrival <= 4 else 8)
         np.testing.assert_array_equal(now.support.states[0, :, :arrival], [list(range(1, arrival + 1))] * 2)
-        kept = now.transitions[:, :, :old].copy()
+        kept = now.pooled[:, :, :old].copy()
         kept[0, 0, arrival - 1 : arrival] -= 2  # the new ones
         kept[arrival, 1, 0] -= 1
         if arrival - 1 >= old:
             kept[0, 0, arrival - 1 :] = 0
-        np.testing.assert_array_equal(kept, before.transitions)
-    assert knowledge.counts.transitions[0, 1].sum() == 0  # seen by the other action only
-    assert knowledge.counts.pairs[0, 0] == 12
+        np.testing.assert_array_equal(kept, before.pooled)
+    assert knowledge.counts.pooled[0, 1].sum() == 0  # seen by the other action only
+    assert knowledge.counts.pairs[0, 0, 0] == 12
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one call", "one by one"])
+@pytest.mark.parametrize("declared", [None, WORLD.padded], ids=["open", "declared"])
+def test_counts_per_step_are_those_of_a_plain_loop_over_the_steps(declared, at_once):
+    episodes = random_episodes(WORLD.mdp, 30, 0, [WORLD.shown])
+    empty = beginning(SHOWN, SHAPE, Tabular(declared, stationary=False))
+    counts = (empty.update(*episodes) if at_once else after(empty, episodes)).counts
+    shared = after(beginning(SHOWN, SHAPE, Tabular(declared)), episodes).counts
+    n = np.zeros((H, S, A, S))
+    for one in episodes:
+        for h in range(H):
+            n[h, one.states[h], one.actions[h], one.states[h + 1]] += 1
+    found = np.zeros_like(n)
+    for h, s, a, k in np.ndindex(counts.transitions.shape):
+        if counts.support.states[s, a, k] >= 0:
+            found[h, s, a, counts.support.states[s, a, k]] = counts.transitions[h, s, a, k]
+    np.testing.assert_array_equal(found, n)
+    np.testing.assert_array_equal(counts.pairs, n.sum(axis=-1))
+    np.testing.assert_array_equal(counts.pooled, shared.pooled)
+    np.testing.assert_allclose(counts.sums, shared.sums, atol=1e-12)
+    assert counts.steady.all()
+
+
+def test_laws_per_step_are_made_from_the_counts_of_the_step():
+    knowledge = beginning(PLAIN, SHAPE, Tabular(WORLD.padded, stationary=False), initial=WORLD.mdp.initial)
+    knowledge = after(knowledge, random_episodes(WORLD.mdp, 30, 0))
+    law = knowledge.smoothed().successors.probabilities
+    n, real = knowledge.counts.transitions, WORLD.padded >= 0
+    np.testing.assert_allclose(law, (n + 1) * real / ((n + 1) * real).sum(axis=-1, keepdims=True), atol=1e-15)
+    drawn = knowledge.laws(np.random.default_rng(0), 1)[0].successors.probabilities
+    assert drawn.shape == law.shape
+    assert np.all(drawn[:, ~real] == 0)
 
 
 def test_updates_leave_what_was_known_alone():
@@ -252,7 +285,7 @@ def test_an_absorbing_state_that_is_left_is_an_error(declared):
     knowledge = beginning(PLAIN, SHAPE, Tabular(declared, absorbing=[1]))
     with pytest.raises(bd.EnvError, match=r"action 1 in state 1 led to state 2, but state 1 was declared absorbing"):
         knowledge.update(episode([1, 1, 2], [0, 1]))
-    assert knowledge.update(episode([1, 1, 1], [0, 1])).counts.pairs[1].sum() == 2
+    assert knowledge.update(episode([1, 1, 1], [0, 1])).counts.pairs[0, 1].sum() == 2
 
 
 def test_an_episode_that_starts_where_it_cannot_is_an_error():
@@ -325,9 +358,9 @@ def test_draws_from_the_posterior_have_the_mean_and_spread_of_a_dirichlet_law():
     """
     features = bd.features.signals(a=np.zeros((2, 1)))
     knowledge = beginning(features, (1, 2, 1), Tabular([[0, 1], [0, 1]]), initial=np.eye(2)[0])
-    counts = replace(knowledge.counts, transitions=np.array([[[30.0, 10.0]], [[0.0, 0.0]]]))
+    counts = replace(knowledge.counts, transitions=np.array([[[[30.0, 10.0]], [[0.0, 0.0]]]]))
     rng = np.random.default_rng(0)
-    drawn = np.array([posterior(counts, rng)[0, 0, 0] for _ in range(2000)])
+    drawn = np.array([posterior(counts, rng)[0, 0, 0, 0] for _ in range(2000)])
     deviation = np.sqrt(30.5 * 10.5 / 41**2 / 42)
     assert abs(drawn.mean() - 30.5 / 41) <= 5 * deviation / np.sqrt(2000)
     assert abs(drawn.std() / deviation - 1) <= 5 / np.sqrt(4000)
@@ -345,9 +378,9 @@ def test_draws_that_underflow_are_replaced_by_the_smoothed_law():
     knowledge = knowledge.update(episode([0, WORLD.lists[0][0][0]], [0]))
     law = posterior(knowledge.counts, Underflowing(np.random.PCG64(0)))
     np.testing.assert_array_equal(law.sum(axis=-1), 1.0)
-    assert law[0, 0, 0] == 1.0  # the only weight that did not underflow
+    assert law[0, 0, 0, 0] == 1.0  # the only weight that did not underflow
     s, a = next((s, a) for s, a in np.ndindex(S, A) if len(WORLD.lists[s][a]) == 2)
-    np.testing.assert_array_equal(law[s, a], [0.5, 0.5, 0.0])
+    np.testing.assert_array_equal(law[0, s, a], [0.5, 0.5, 0.0])
 
 
 def test_nothing_is_known_of_the_start_before_the_first_episode():

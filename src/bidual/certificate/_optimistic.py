@@ -87,7 +87,7 @@ def least_over_set(
     V, error = np.zeros(S), 0.0
     for h in reversed(range(len(theta))):
         W = _payments(model, pieces, paid, theta[h], V, h)
-        row, lost = _rows(model, W)
+        row, lost = _rows(model, W, h)
         Q = pieces.psi.pay(theta[h], h) + row
         V = np.where(support.allowed, Q, np.inf).min(axis=1)
         error += float(lost.max())
@@ -119,14 +119,17 @@ def _payments(
 
 
 def _rows(
-    model: Optimistic, W: Float[np.ndarray, "S A k"]
+    model: Optimistic, W: Float[np.ndarray, "S A k"], h: int
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
     if model.set in ("box", "bernstein"):
-        return _boxes(model, W)
-    phat = model.frequencies
+        low, high, elsewhere = (at_step(limit, h) for limit in model.box)
+        return _boxes(low, high, elsewhere, W)
+    phat = at_step(model.frequencies, h)
     if W.shape[-1] > phat.shape[-1]:
         phat = np.concatenate([phat, np.zeros_like(W[..., :1])], axis=-1)
-    return ball_minimum(phat, model.radius, W) if model.set == "ball" else _near(phat, model.distance, W)
+    if model.set == "ball":
+        return ball_minimum(phat, at_step(model.radius, h), W)
+    return _near(phat, at_step(model.distance, h), W)
 
 
 def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
@@ -165,10 +168,12 @@ def _tilted(phat: np.ndarray, d: np.ndarray, y: np.ndarray) -> tuple[np.ndarray,
 
 
 def _boxes(
-    model: Optimistic, W: Float[np.ndarray, "S A k"]
+    low: Float[np.ndarray, "S A K"],
+    high: Float[np.ndarray, "S A K"],
+    elsewhere: Float[np.ndarray, "S A"],
+    W: Float[np.ndarray, "S A k"],
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
     """Fill from `low` in the order of W."""
-    low, high, elsewhere = model.box
     if W.shape[-1] > low.shape[-1]:
         low = np.concatenate([low, np.zeros_like(W[..., :1])], axis=-1)
         high = np.concatenate([high, elsewhere[..., None]], axis=-1)

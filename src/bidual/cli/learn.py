@@ -64,6 +64,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--confidence", choices=SETS, help="what is known of a law after some samples of it (default ball)"
     )
+    parser.add_argument(
+        "--per-step", action="store_true", help="count every step of an episode apart, because the law changes with it"
+    )
     parser.add_argument("--history", type=Path, metavar="FILE.csv", help="write bounds, regret and violation over time")
     parser.add_argument("--time-limit", type=float, metavar="S", help="stop learning after this many seconds")
     parser.add_argument(
@@ -81,8 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from bidual.cli._truth import truth_of
 
     target = load_unknown(args.target, args.settings, args.support)
-    if args.confidence is not None:
-        target = replace(target, model=_with_set(target.model, args.confidence))
+    target = replace(target, model=_declared(target.model, args.confidence, per_step=args.per_step))
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     solution = learned(
@@ -112,10 +114,12 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(solution, args)
 
 
-def _with_set(model: "Tabular | None", name: str) -> "Tabular":
+def _declared(model: "Tabular | None", confidence: str | None, *, per_step: bool) -> "Tabular":
+    """What is declared, with what the options add to it."""
     from bidual.models import Tabular
 
-    return replace(model or Tabular(), set=name)
+    model = model or Tabular()
+    return replace(model, set=confidence or model.set, stationary=model.stationary and not per_step)
 
 
 def learned(

@@ -84,15 +84,17 @@ def _ranges(rows: Float[np.ndarray, "r H d"], knowledge: Knowledge) -> Float[np.
 
 def _world(knowledge: Knowledge) -> World:
     model, psi = knowledge.estimate
-    signals = np.concatenate([psi.signals, _bonus(knowledge, len(psi.signals))], axis=1)
+    bonus = _bonus(knowledge, len(psi.signals))
+    signals = np.concatenate([np.broadcast_to(psi.signals, (len(bonus), *psi.signals.shape[1:])), bonus], axis=1)
     return model, model.restrict(Psi(signals, psi.visits, psi.occupancy)), BackwardInduction()
 
 
 def _bonus(knowledge: Knowledge, steps: int) -> Float[np.ndarray, "steps 1 S A"]:
-    """The same at every step: sqrt(log(2 rows n (n + 1) / delta) / (2 n)), and 1 where that is more or n is 0."""
+    """For every law: sqrt(log(2 rows n (n + 1) / delta) / (2 n)), and 1 where that is more or n is 0."""
     counts = knowledge.counts
     n, unsure = counts.pairs, counts.support.unsure
     seen = np.maximum(n, 1.0)
-    width = np.sqrt(np.log(2 * max(int(unsure.sum()), 1) * seen * (seen + 1) / knowledge.delta) / (2 * seen))
+    rows = max(len(n) * int(unsure.sum()), 1)
+    width = np.sqrt(np.log(2 * rows * seen * (seen + 1) / knowledge.delta) / (2 * seen))
     bonus = np.where(unsure, np.where(n > 0, np.minimum(width, 1.0), 1.0), 0.0)
-    return np.broadcast_to(bonus, (steps, 1, *bonus.shape))
+    return np.broadcast_to(bonus[:, None], (max(steps, len(bonus)), 1, *bonus.shape[1:]))

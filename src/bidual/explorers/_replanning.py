@@ -15,7 +15,7 @@ class Planned(NamedTuple):
     """When a plan was made, and from what."""
 
     episodes: int
-    pairs: Float[np.ndarray, "S A"]
+    pairs: Float[np.ndarray, "law S A"]
 
 
 class AbstractReplanning(abc.ABC):

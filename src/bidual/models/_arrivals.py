@@ -65,7 +65,7 @@ def _observed(
     counts: Counts, number: int, one: Observed, delta: float
 ) -> tuple[Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"]]:
     """The least, the largest and a likely mean of one observed signal."""
-    n, sums, low, high = counts.transitions, counts.sums[..., number], one.low, one.high
+    n, sums, low, high = counts.pooled, counts.sums[..., number], one.low, one.high
     value = np.divide(sums, n, out=np.zeros_like(sums), where=n > 0)
     least, largest = _noise(counts, sums, one, delta) if one.noisy else (value, value)
     if counts.support.open:  # lists are the same for all actions of a state: another action may have seen the pair
@@ -90,7 +90,7 @@ def _noise(
     For X in [0, 1] with mean p the ratio (q/p)^X ((1-q)/(1-p))^(1-X) is convex in X, so its mean is at most that of a
     coin, 1, and the bound on a coin's probability holds for p with sums in the place of counts.
     """
-    n, width, noisy = counts.transitions, max(one.high - one.low, 1e-300), int(counts.noisy.sum())
+    n, width, noisy = counts.pooled, max(one.high - one.low, 1e-300), int(counts.noisy.sum())
     share = np.clip((sums - one.low * n) / width, 0.0, n)
     entries = max(1, int(counts.support.possible[counts.support.allowed].sum()) * noisy)
     low, high = box_limits(np.stack([share, n - share], axis=-1), float(np.log(entries / delta)))
@@ -119,12 +119,12 @@ def for_planner(pieces: Pieces, paid: Paid, support: Support) -> Arrivals | None
     return Arrivals(*jax.device_put(jax.tree.map(np.ascontiguousarray, arrays)))
 
 
-def expected(pieces: Pieces, paid: Paid, law: Float[np.ndarray, "S A K"]) -> Psi:
+def expected(pieces: Pieces, paid: Paid, law: Float[np.ndarray, "law S A K"]) -> Psi:
     """Psi under a law on the lists: what is paid at once, and the likely payments on arrival, expected."""
-    steps = max(pieces.stage.shape[0], paid.mean.shape[0])
+    steps = max(pieces.stage.shape[0], paid.mean.shape[0], law.shape[0] if paid.positions else 1)
     signals = np.array(np.broadcast_to(pieces.stage, (steps, *pieces.stage.shape[1:])))
     for h in range(steps):
-        signals[h, list(paid.positions)] += np.sum(at_step(paid.mean, h) * law, axis=-1)
+        signals[h, list(paid.positions)] += np.sum(at_step(paid.mean, h) * at_step(law, h), axis=-1)
     return Psi(signals, pieces.visits, pieces.occupancy)
 
 

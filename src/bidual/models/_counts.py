@@ -1,11 +1,12 @@
 """What has been seen: how often each transition was made, where episodes began, what signals were observed.
 
-Counts are shared over the steps of an episode: that the law does not change with time is an assumption, and it is
-worth a great deal (a fixed number of episodes gives H times as many samples of a row).
+Counts are shared over the steps of an episode, or kept for each step. That the law does not change with the step is an
+assumption, and it is worth a great deal (a fixed number of episodes gives H times as many samples of a row).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -23,27 +24,34 @@ class Counts:
     """Numbers of transitions on the lists of a support, and sums of observed signals."""
 
     support: Support
-    transitions: Float[np.ndarray, "S A K"]
-    pairs: Float[np.ndarray, "S A"]  # how often each action was taken in each state
+    transitions: Float[np.ndarray, "law S A K"]
+    pairs: Float[np.ndarray, "law S A"]  # how often each action was taken in each state
     starts: Float[np.ndarray, "S"]
     episodes: int
     sums: Float[np.ndarray, "S A K o"]
     steady: Bool[np.ndarray, "o"]  # whether a signal has always been the same for the same transition
     noisy: Bool[np.ndarray, "o"]  # whether it was declared that it need not be
 
+    @cached_property
+    def pooled(self) -> Float[np.ndarray, "S A K"]:
+        """The numbers of transitions over all steps."""
+        return self.transitions[0] if len(self.transitions) == 1 else self.transitions.sum(axis=0)
+
     def update(self, *episodes: Episode) -> "Counts":
         """Count more episodes; raises where one shows what was declared impossible."""
         if not episodes:
             return self
         states, actions, arrivals, observed = _steps(episodes)
-        rows = states * self.pairs.shape[1] + actions  # flat indices, because this runs once per episode
+        rows = states * self.pairs.shape[2] + actions  # flat indices, because this runs once per episode
         places = self.support.find(rows, arrivals)
         if places.min() == NOBODY:
             grown = self._grown(states, actions, arrivals, places)
             return grown.update(*episodes)
         transitions, pairs, starts = self.transitions.copy(), self.pairs.copy(), self.starts.copy()
+        if len(pairs) > 1:
+            rows = rows + np.arange(rows.size) % len(pairs) * pairs[0].size
         np.add.at(pairs.reshape(-1), rows, 1.0)
-        np.add.at(transitions.reshape(-1), rows * transitions.shape[2] + places, 1.0)
+        np.add.at(transitions.reshape(-1), rows * transitions.shape[3] + places, 1.0)
         for episode in episodes:
             starts[episode.states[0]] += 1
         total = self.episodes + len(episodes)
@@ -52,7 +60,7 @@ class Counts:
             return counted
         where, sums = (states, actions, places), self.sums.copy()
         np.add.at(sums, where, observed)
-        spread = np.abs(sums[where] - transitions[where][:, None] * observed).max(axis=0)
+        spread = np.abs(sums[where] - counted.pooled[where][:, None] * observed).max(axis=0)
         steady = self.steady & (spread <= _SAME * np.maximum(1.0, np.abs(sums[where]).max(axis=0)))
         return replace(counted, sums=sums, steady=steady)
 
@@ -70,11 +78,11 @@ class Counts:
             i = impossible[0]
             raise self.support.refuse(int(states[i]), int(actions[i]), int(arrivals[i]))
         support = self.support.with_pairs(states[new], arrivals[new])
-        wider = support.states.shape[2] - self.transitions.shape[2]
+        wider = support.states.shape[2] - self.transitions.shape[3]
         return replace(
             self,
             support=support,
-            transitions=np.pad(self.transitions, ((0, 0), (0, 0), (0, wider))),
+            transitions=np.pad(self.transitions, ((0, 0), (0, 0), (0, 0), (0, wider))),
             sums=np.pad(self.sums, ((0, 0), (0, 0), (0, wider), (0, 0))),
         )
 
@@ -91,16 +99,16 @@ def _steps(
     return states[:, :-1].ravel(), actions.ravel(), states[:, 1:].ravel(), observed
 
 
-def no_counts(support: Support, noisy: Bool[np.ndarray, "o"]) -> Counts:
-    """Before the first episode."""
-    zeros = np.zeros(support.states.shape)
+def no_counts(support: Support, noisy: Bool[np.ndarray, "o"], laws: int = 1) -> Counts:
+    """Before the first episode; `laws` is 1 where all steps share one law, and else the number of steps."""
+    lists = support.states.shape
     return Counts(
         support=support,
-        transitions=zeros,
-        pairs=np.zeros(zeros.shape[:2]),
-        starts=np.zeros(len(zeros)),
+        transitions=np.zeros((laws, *lists)),
+        pairs=np.zeros((laws, *lists[:2])),
+        starts=np.zeros(len(support.states)),
         episodes=0,
-        sums=np.zeros((*zeros.shape, noisy.size)),
+        sums=np.zeros((*lists, noisy.size)),
         steady=np.ones_like(noisy),
         noisy=noisy,
     )

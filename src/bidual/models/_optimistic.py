@@ -27,23 +27,23 @@ _BY_ENTRY = {"box": box_limits, "bernstein": bernstein_limits}  # those that bou
 class Ball(NamedTuple):
     """Rows {P: KL(phat || P) <= radius} over K listed successors: any mass may go elsewhere where phat is 0."""
 
-    frequencies: Float[Array, "K A R"]
-    radius: Float[Array, "A R"]  # per sample; 0 where the law is known, inf where nothing was seen
+    frequencies: Float[Array, "*law K A R"]
+    radius: Float[Array, "*law A R"]  # per sample; 0 where the law is known, inf where nothing was seen
 
 
 class Box(NamedTuple):
     """Rows {P: low <= P <= high} over K listed successors, with at most `elsewhere` outside the lists."""
 
-    low: Float[Array, "K A R"]
-    high: Float[Array, "K A R"]
-    elsewhere: Float[Array, "A R"]
+    low: Float[Array, "*law K A R"]
+    high: Float[Array, "*law K A R"]
+    elsewhere: Float[Array, "*law A R"]
 
 
 class Near(NamedTuple):
     """Rows {P: sum |phat - P| <= distance} over K listed successors and all others."""
 
-    frequencies: Float[Array, "K A R"]
-    distance: Float[Array, "A R"]
+    frequencies: Float[Array, "*law K A R"]
+    distance: Float[Array, "*law A R"]
 
 
 class Start(NamedTuple):
@@ -54,7 +54,7 @@ class Start(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """All that the optimistic planner reads, as one tree of arrays."""
+    """All that the optimistic planner reads, as one tree of arrays; sets of rows have a leading axis of laws."""
 
     states: Int[Array, "K A R"]
     rows: Ball | Box | Near
@@ -80,7 +80,7 @@ class Optimistic(AbstractModel):
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
         """The planned actions: every state has its own."""
-        return DeterministicPolicy(np.asarray(actions), self.counts.pairs.shape[1])
+        return DeterministicPolicy(np.asarray(actions), self.counts.pairs.shape[2])
 
     @property
     def open(self) -> bool:
@@ -88,15 +88,15 @@ class Optimistic(AbstractModel):
         return self.counts.support.open
 
     @cached_property
-    def radius(self) -> Float[np.ndarray, "S A"]:
+    def radius(self) -> Float[np.ndarray, "law S A"]:
         """The radius of every ball per sample: 0 where the law is known, inf where nothing was seen."""
         support, n = self.counts.support, self.counts.pairs
-        total = ball_radius(self.counts.transitions, support.possible, self.log_share)
+        total = ball_radius(self.counts.transitions, self._possible, self.log_share)
         seen = np.divide(total, n, out=np.full(n.shape, np.inf), where=n > 0)
         return np.where(support.unsure, seen, 0.0)
 
     @cached_property
-    def frequencies(self) -> Float[np.ndarray, "S A K"]:
+    def frequencies(self) -> Float[np.ndarray, "law S A K"]:
         """The frequencies seen; the only successor where there is one."""
         n = self.counts.pairs[..., None]
         seen = np.divide(self.counts.transitions, n, out=np.zeros_like(self.counts.transitions), where=n > 0)
@@ -109,8 +109,9 @@ class Optimistic(AbstractModel):
         """log(claims / delta): what the union over all rows, or all entries, that have to be learned costs."""
         support = self.counts.support
         claims = support.possible[support.unsure].sum() if self.set in _BY_ENTRY else support.unsure.sum()
+        claims = len(self.counts.pairs) * int(claims) + (self.initial is None)
         delta = self.delta * (1 - NOISE) if self.counts.noisy.any() else self.delta
-        return float(np.log(max(int(claims) + (self.initial is None), 1) / delta))
+        return float(np.log(max(claims, 1) / delta))
 
     @cached_property
     def start_row(self) -> tuple[Int[np.ndarray, "K"], Float[np.ndarray, "K"], float]:
@@ -134,7 +135,7 @@ class Optimistic(AbstractModel):
         states, frequencies, radius = self.start_row
         start = Start(_column(states), Ball(_column(frequencies), jax.device_put(np.full((1, 1), radius))))
         mask = None if support.allowed.all() else _flipped(support.allowed)
-        return Rows(_ordered(support.filled), self._laid_out(), start, mask)
+        return Rows(_ordered(support.filled[None])[0], self._laid_out(), start, mask)
 
     def _laid_out(self) -> Ball | Box | Near:
         if self.set in _BY_ENTRY:
@@ -145,20 +146,26 @@ class Optimistic(AbstractModel):
         return Ball(_ordered(self.frequencies), _flipped(self.radius))
 
     @cached_property
-    def distance(self) -> Float[np.ndarray, "S A"]:
+    def distance(self) -> Float[np.ndarray, "law S A"]:
         """How far a row may be from its frequencies in L1: 0 where the law is known, 2 where nothing was seen."""
         support = self.counts.support
-        return np.where(support.unsure, l1_distance(self.counts.pairs, support.possible, self.log_share), 0.0)
+        return np.where(support.unsure, l1_distance(self.counts.pairs, self._possible, self.log_share), 0.0)
+
+    @property
+    def _possible(self) -> Int[np.ndarray, "law S A"]:
+        return np.broadcast_to(self.counts.support.possible, self.counts.pairs.shape)
 
     @cached_property
-    def box(self) -> tuple[Float[np.ndarray, "S A K"], Float[np.ndarray, "S A K"], Float[np.ndarray, "S A"]]:
+    def box(
+        self,
+    ) -> tuple[Float[np.ndarray, "law S A K"], Float[np.ndarray, "law S A K"], Float[np.ndarray, "law S A"]]:
         """The least and largest probability of every listed successor, and the largest of all others together."""
         support, nobody = self.counts.support, np.zeros_like(self.counts.pairs)
         limits = _BY_ENTRY[self.set]
         low, high = limits(self.counts.transitions, self.log_share)
         _, unseen = limits(np.stack([nobody, self.counts.pairs], axis=-1), self.log_share)
         elsewhere = np.minimum(1.0, (support.possible - support.sizes) * unseen[..., 0])
-        place = np.arange(low.shape[2])
+        place = np.arange(low.shape[-1])
         real, unsure = place < support.sizes[..., None], support.unsure[..., None]
         known = np.broadcast_to(np.where(place == 0, 1.0, 0.0), low.shape)
         return (
@@ -179,8 +186,8 @@ def _column(array: np.ndarray) -> Array:
 
 
 def _flipped(array: np.ndarray) -> Array:
-    return jax.device_put(np.ascontiguousarray(array.T))
+    return jax.device_put(np.ascontiguousarray(array.swapaxes(-1, -2)))
 
 
-def _ordered(array: Float[np.ndarray, "S A K"] | Int[np.ndarray, "S A K"]) -> Array:
-    return jax.device_put(np.ascontiguousarray(array.transpose(2, 1, 0)))
+def _ordered(array: Float[np.ndarray, "law S A K"] | Int[np.ndarray, "law S A K"]) -> Array:
+    return jax.device_put(np.ascontiguousarray(array.transpose(0, 3, 2, 1)))

@@ -26,7 +26,7 @@ def with_strangers(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Fl
     prior = (states != NOBODY) / S
     prior[..., -1] *= S - support.sizes
     prior[support.absorbing] *= S
-    none = np.zeros((*support.allowed.shape, 1))
+    none = np.zeros((*counts.pairs.shape, 1))
     wider = replace(
         counts,
         support=replace(support, states=states),
@@ -38,7 +38,7 @@ def with_strangers(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Fl
 
 def posterior(
     counts: Counts, rng: np.random.Generator, prior: Float[np.ndarray, "S A K"] | None = None
-) -> Float[np.ndarray, "S A K"]:
+) -> Float[np.ndarray, "law S A K"]:
     """One law drawn from the Dirichlet posteriors, all rows at once; the prior is 1/K unless another is given."""
     real = _real(counts)
     prior = real / np.maximum(real.sum(axis=-1, keepdims=True), 1) if prior is None else prior
@@ -48,7 +48,7 @@ def posterior(
     return _normalised(np.where(lost, counts.transitions + real, weights))
 
 
-def smoothed(counts: Counts) -> Float[np.ndarray, "S A K"]:
+def smoothed(counts: Counts) -> Float[np.ndarray, "law S A K"]:
     """(n + 1) / (N + K): one more sample of every possible successor, which keeps rare events in sight."""
     return _normalised(counts.transitions + _real(counts))
 
@@ -60,12 +60,12 @@ def start_estimate(counts: Counts, initial: Float[np.ndarray, "S"] | None) -> Fl
 
 @float64
 def single_law(
-    counts: Counts, law: Float[np.ndarray, "S A K"], initial: Float[np.ndarray, "S"], states: Int[Array, "1 K A S"]
+    counts: Counts, law: Float[np.ndarray, "law S A K"], initial: Float[np.ndarray, "S"], states: Int[Array, "1 K A S"]
 ) -> Known:
     """A law on the lists as a model for the exact planner; `states` are the lists in its order."""
     allowed = counts.support.allowed
     mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
-    probabilities = np.ascontiguousarray(law.transpose(2, 1, 0))[None]
+    probabilities = np.ascontiguousarray(law.transpose(0, 3, 2, 1))
     return Known(
         states,
         *jax.device_put((probabilities, mask, initial)),
@@ -93,5 +93,5 @@ def _real(counts: Counts) -> Float[np.ndarray, "S A K"]:
     return real
 
 
-def _normalised(weights: Float[np.ndarray, "S A K"]) -> Float[np.ndarray, "S A K"]:
+def _normalised(weights: Float[np.ndarray, "law S A K"]) -> Float[np.ndarray, "law S A K"]:
     return weights / weights.sum(axis=-1, keepdims=True)

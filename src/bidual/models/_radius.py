@@ -10,7 +10,7 @@ the joint ball. For a single successor the same argument with a Beta(1/2, 1/2) m
 Two older sets are there for comparison. They hold for one n at a time and are made to hold for all n by giving the
 n-th the share 1 / (n (n + 1)) of delta: empirical Bernstein limits for every successor (Maurer and Pontil 2009,
 Theorem 4) and the distance in L1 (Weissman et al. 2003).
-All assume that successive samples of a row are independent draws of one law: the transitions do not change with time.
+All assume that successive samples of a row are independent draws of one law, which does not change with time.
 """
 
 from collections.abc import Callable

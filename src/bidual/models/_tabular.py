@@ -45,12 +45,15 @@ class Tabular:
         set: what is known of the law of a row after some samples. "ball": its divergence from the frequencies; "box":
             an interval for every successor, from a mixture of likelihoods, cheaper and a little wider; "bernstein",
             likewise from variances, and "l1", the distance in L1, are wider still and there for comparison.
+        stationary: whether the law is the same at every step of an episode. Where it is not, every step has counts of
+            its own, which takes about H times as many episodes.
     """
 
     support: ArrayLike | TabularMDP | None = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
     set: str = "ball"
+    stationary: bool = True
 
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
@@ -72,7 +75,8 @@ class Tabular:
         support = read_support(self.support, ends, allowed)
         law = initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
-        return Knowledge(no_counts(support, noisy), pieces, horizon, law, delta, self.set)
+        counts = no_counts(support, noisy, 1 if self.stationary else horizon)
+        return Knowledge(counts, pieces, horizon, law, delta, self.set)
 
 
 @final
@@ -139,7 +143,7 @@ class Knowledge:
 
     def features(self, mdp: TabularMDP) -> Psi:
         """The features under a model that was made from these counts."""
-        return expected(self.pieces, self._paid, mdp.successors.probabilities[0])
+        return expected(self.pieces, self._paid, mdp.successors.probabilities)
 
     @cached_property
     def _paid(self) -> Paid:
@@ -149,12 +153,13 @@ class Knowledge:
     def _lists(self) -> Int[Array, "1 K A S"]:
         return lists_for_planner(self.counts)
 
-    def _single(self, law: Float[np.ndarray, "S A K"]) -> tuple[Known, Psi]:
+    def _single(self, law: Float[np.ndarray, "law S A K"]) -> tuple[Known, Psi]:
         start = start_estimate(self.counts, self.initial)
         return single_law(self.counts, law, start, self._lists), expected(self.pieces, self._paid, law)
 
-    def _model(self, law: Float[np.ndarray, "S A K"]) -> TabularMDP:
+    def _model(self, law: Float[np.ndarray, "law S A K"]) -> TabularMDP:
         if not self.counts.episodes and self.initial is None:
             raise ModelError("nothing is known of where episodes start: run at least one, or declare initial=...")
         start = start_estimate(self.counts, self.initial)
-        return TabularMDP((lists(self.counts), law), start, self.horizon, actions=self.counts.support.allowed)
+        probabilities = law[0] if len(law) == 1 else law
+        return TabularMDP((lists(self.counts), probabilities), start, self.horizon, actions=self.counts.support.allowed)

@@ -64,7 +64,7 @@ def _plan(
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _Taken]:
         W, states = _payments(model, arrivals, on_arrival[h], V, h, open_=open_)
-        choice = cheapest(model.rows, W)
+        choice = cheapest(jax.tree.map(lambda set_: at(set_, h), model.rows), W)
         Q = stage_cost(psi, cost, h) + choice.bound
         if model.allowed is not None:
             Q = jnp.where(model.allowed, Q, jnp.inf)
