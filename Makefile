@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-convex bench-learn bench-solve bench-price clean
+.PHONY: help demo test test-all lint format venv bench-convex bench-explore bench-learn bench-solve bench-price clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ venv: $(DEV)  ## set everything up and do nothing else
 
 bench-convex: $(DEV)  ## convex problems over visits, against cone solvers
 	$(BIN)/python -m benchmarks.convex
+
+bench-explore: $(DEV)  ## ways of exploring and sets of laws
+	$(BIN)/python -m benchmarks.explore
 
 bench-learn: $(DEV)  ## values, certified gaps and CPU time of learning
 	$(BIN)/python -m benchmarks.learn

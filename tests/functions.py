@@ -35,6 +35,7 @@ def sets():
         "simplex": Simplex(SIZE, 1.5),
         "product": Product((Simplex(3, 0.8), small)),
         "simplices": Product((Simplex(2, 1.0), Simplex(3, 0.5))),
+        "numbers": Product((Simplex(1, 0.4),) * SIZE),
     }
 
 

@@ -7,11 +7,18 @@ An axis named ``steps``, ``next`` or ``law`` has length 1 when the thing does no
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, final
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
+
+if TYPE_CHECKING:
+    Placed = Array  # what compiled code makes of either
+else:
+    Placed = Array | np.ndarray
+
+_LARGE = 100_000  # entries of an array that are no small matter to copy
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +37,15 @@ def float64(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def placed(array: np.ndarray) -> Placed:
+    """An array for compiled code, on its device if it is large: a small one is faster handed over with every call."""
+    array = np.ascontiguousarray(array)
+    if array.size <= _LARGE:
+        return cast("Array", array)
+    with jax.enable_x64(True):
+        return jax.device_put(array)
 
 
 def at_step(array: np.ndarray, h: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What every explorer, replanning rule and inner solver promises while a model is being learned."""
 
 import copy
+import itertools
 from dataclasses import fields, is_dataclass, replace
 
 import cvxpy as cp
@@ -9,6 +10,7 @@ import pytest
 
 import bidual as bd
 from bidual._keys import Draw, Purpose
+from bidual._prepare import prepare_learning
 from bidual.convex import VariationalProgram
 from bidual.dual import FollowTheLeader, GradientAscent
 from bidual.explorers import (
@@ -33,6 +35,8 @@ from bidual.explorers._canonical import canonical
 from bidual.models import Tabular
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.policies import DeterministicPolicy, embedding
+from bidual.tasks.rover import rover
+from bidual.vpdpo import first_state, vpdpo
 from tests.learning import SHAPE, after, beginning, random_episodes, random_world
 
 H, S, A = SHAPE
@@ -115,6 +119,18 @@ def test_every_turn_of_the_primal_dual_loop_plans(name):
         assert choice.plans >= 1
         thetas.append(memory.duals.theta)
     assert not np.array_equal(thetas[0], thetas[2])
+
+
+def test_gamma_is_doubled_with_patience():
+    """Steps are as long as Gamma: here each round overshoots and comes back. It grew to 1e102 in 9800 episodes."""
+    task = rover(budget=0.2)
+    setting = prepare_learning(task.problem, task.mdp, Tabular(task.mdp), None, delta=0.1, seed=0)
+    explorer = PrimalDual(GradientAscent(literal=True))
+    start = first_state(setting.program, explorer, setting.knowledge)
+    turns = vpdpo(setting.program, setting.env, explorer, start, seed=0)
+    states = [turn.state.memory.duals.memory for turn in itertools.islice(turns, 150)]
+    assert states[-1].Gamma <= 4 * states[0].Gamma
+    assert states[-1].enough == 16 * states[-1].Gamma / states[0].Gamma
 
 
 def test_the_canonical_embedding_pays_the_same():

@@ -549,20 +549,20 @@ def extended_program(case):
     q = [{(s, a): cp.Variable(nonneg=True) for s, a in np.ndindex(S, A)} for _ in range(H)]
     z = [{(s, a): cp.Variable(S, nonneg=True) for s, a in np.ndindex(S, A)} for _ in range(H)]
     rows, share = flows(case, q, z), case.log_share()
-    for s, a in np.ndindex(S, A):
-        n, states = case.n[s, a].sum(), case.successors(s, a)
+    for h, s, a in np.ndindex(H, S, A):
+        counts, states = case.n[h % len(case.n), s, a], case.successors(s, a)
+        n = counts.sum()
         if not case.unsure(s, a) or n == 0:
             continue
-        for h in range(H):
-            if case.knowledge.set == "box":
-                low = np.array([box_end(c, n, share, 0.0) for c in case.n[s, a, states]])
-                high = np.array([box_end(c, n, share, 1.0) for c in case.n[s, a, states]])
-                rows += [low * q[h][s, a] <= z[h][s, a][states], z[h][s, a][states] <= high * q[h][s, a]]
-            else:
-                seen = np.flatnonzero(case.n[s, a])
-                mass = case.n[s, a, seen] / n * q[h][s, a]
-                radius = ball_radius(case.n[s, a, states], len(states), share) / n
-                rows.append(cp.sum(cp.rel_entr(mass, z[h][s, a][seen])) <= radius * q[h][s, a])
+        if case.knowledge.set == "box":
+            low = np.array([box_end(c, n, share, 0.0) for c in counts[states]])
+            high = np.array([box_end(c, n, share, 1.0) for c in counts[states]])
+            rows += [low * q[h][s, a] <= z[h][s, a][states], z[h][s, a][states] <= high * q[h][s, a]]
+        else:
+            seen = np.flatnonzero(counts)
+            mass = counts[seen] / n * q[h][s, a]
+            radius = ball_radius(counts[states], len(states), share) / n
+            rows.append(cp.sum(cp.rel_entr(mass, z[h][s, a][seen])) <= radius * q[h][s, a])
     pieces = case.knowledge.pieces
     paid = [
         [
@@ -583,7 +583,7 @@ PAID = Kind(
 )
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("declared", 0), ("declared", 1), ("paid", 2)])
+@pytest.mark.parametrize(("kind", "seed"), [("declared", 0), ("declared", 1), ("paid", 2), ("per step", 3)])
 def test_the_loop_over_boxes_solves_the_extended_linear_program(kind, seed):
     """Both are exact up to HiGHS' tolerance of 1e-9 or better on numbers of size 1."""
     case = make_case(PAID if kind == "paid" else kind, seed, "box", episodes=60)
@@ -649,8 +649,8 @@ def limited(case):
 def inside(case):
     """Whether the true law is in all balls, by hand."""
     share, dense = case.log_share(), dense_law(case.world.mdp)
-    for s, a in np.ndindex(S, A):
-        counts, n = case.n[s, a], case.n[s, a].sum()
+    for h, s, a in np.ndindex(case.n.shape[:3]):
+        counts, n = case.n[h, s, a], case.n[h, s, a].sum()
         if n and case.unsure(s, a):
             seen = counts > 0
             divergence = np.sum(counts[seen] * np.log(counts[seen] / n / dense[s, a, seen]))
@@ -659,7 +659,7 @@ def inside(case):
     return True
 
 
-@pytest.mark.parametrize("kind", ["declared", "paid on arrival by step, visits, open, masked"])
+@pytest.mark.parametrize("kind", ["declared", "paid on arrival by step, visits, open, masked", "per step"])
 def test_any_multipliers_bound_the_true_optimum_where_the_truth_is_in_the_set(kind):
     """Not only the best ones, and never by more than the planner says; and they say more than before any episode."""
     rng = np.random.default_rng(3)

@@ -257,7 +257,20 @@ class Product(AbstractCompact):
     def maximiser(self, slope: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         """Part by part."""
         check_vector(slope, self.size, "the slope")
-        return np.concatenate([part.maximiser(slope[rows]) for part, rows in self.split()])
+        if self._alike is None:
+            return np.concatenate([part.maximiser(slope[rows]) for part, rows in self.split()])
+        x = np.zeros((len(self.parts), self._alike.size))
+        x[np.arange(len(x)), slope.reshape(x.shape).argmax(axis=1)] = self._alike.mass
+        return x.ravel()
+
+    @cached_property
+    def _alike(self) -> Simplex | None:
+        """The simplex that all parts are, if they are: the canonical embedding has one for every step."""
+        first = self.parts[0]
+        if not isinstance(first, Simplex):
+            return None
+        same = (isinstance(p, Simplex) and (p.size, p.mass) == (first.size, first.mass) for p in self.parts)
+        return first if all(same) else None
 
     def nearest(
         self, move: Float[np.ndarray, "n"], lower: Float[np.ndarray, "n"], upper: Float[np.ndarray, "n"]

@@ -13,7 +13,7 @@ from bidual.dual._base import Bound, Duals
 
 State = TypeVar("State")
 
-_ENOUGH = 16  # multipliers that an average is taken seriously from
+_ENOUGH = 16  # multipliers that an average is taken seriously from, in the first round
 _HALVINGS = 60  # of the interval for the share of the Slater point: to the last digit
 
 
@@ -27,6 +27,7 @@ class Averages(Generic[State]):
     slater: Float[np.ndarray, "n"] | None  # its image
     y: Float[np.ndarray, "n"]  # the mean image of the iterations' plans
     Gamma: float  # the multipliers' bound of this round
+    enough: int = _ENOUGH  # iterations before it may be doubled
     since: int = 0  # the first plan of this round
     t: int = 0  # its iterations so far
     looking: bool = False  # the plan being made is for a bound, not for an iteration
@@ -79,13 +80,17 @@ def looked(duals: Duals[Averages[State]], bound: Bound, growth: float) -> Duals[
 
 def outgrown(memory: Averages[State], gamma: Sequence[float] | Float[np.ndarray, "m"]) -> bool:
     """Whether the averages of enough multipliers are more than half of what is allowed."""
-    return memory.t >= _ENOUGH and float(np.max(np.abs(gamma), initial=0.0)) > memory.Gamma / 2
+    return memory.t >= memory.enough and float(np.max(np.abs(gamma), initial=0.0)) > memory.Gamma / 2
 
 
 def doubled(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
-    """A new round with twice the bound on multipliers; what has been shown stays."""
+    """A new round with twice the bound on multipliers, and twice as long at least; what has been shown stays.
+
+    Steps are as long as the bound is large. Without the patience a round that began with too long ones would be taken
+    for one whose bound is too small, and so would the next, without end.
+    """
     memory = duals.memory
-    anew = Averages(state, memory.known, memory.slater, np.zeros_like(memory.y), 2 * memory.Gamma)
+    anew = Averages(state, memory.known, memory.slater, np.zeros_like(memory.y), 2 * memory.Gamma, 2 * memory.enough)
     return replace(duals, memory=replace(anew, since=duals.weights.size, looks=memory.looks))
 
 

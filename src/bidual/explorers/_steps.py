@@ -115,7 +115,7 @@ def _first_Gamma(functions: VariationalProgram) -> float:
     width = float(np.ptp(_ends(f))) if isinstance(f, Affine) else 2 * functions.f.size
     rooms = [-_ends(g.function).min() if isinstance(g.function, Affine) else g.size for g in functions.g]
     room = min([room for room in rooms if room > 0], default=1.0)
-    return max(2 * width / room, 1e-3)
+    return float(max(2 * width / room, 1e-3))
 
 
 def _ends(function: Affine) -> Float[np.ndarray, "2"]:

@@ -7,11 +7,10 @@ elsewhere: optimism takes whichever end is cheaper, an estimate the mean over li
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from bidual._types import at_step, float64
+from bidual._types import Placed, at_step, placed
 from bidual.features import Observed, Pieces, Psi
 from bidual.models._counts import Counts
 from bidual.models._radius import box_limits
@@ -27,11 +26,11 @@ class Arrivals(NamedTuple):
     `ceiling` of that successor, which are 0 for the others.
     """
 
-    low: Float[Array, "next n K A R"]
-    high: Float[Array, "next n K A R"] | None  # None: the same
-    far: Float[Array, "next n S A R"] | None  # None: nothing but observed signals, or no state outside is possible
-    floor: Float[Array, "n S"]
-    ceiling: Float[Array, "n S"]
+    low: Float[Placed, "next n K A R"]
+    high: Float[Placed, "next n K A R"] | None  # None: the same
+    far: Float[Placed, "next n S A R"] | None  # None: nothing but observed signals, or no state outside is possible
+    floor: Float[Placed, "n S"]
+    ceiling: Float[Placed, "n S"]
 
 
 @final
@@ -97,7 +96,6 @@ def _noise(
     return one.low + width * low[..., 0], one.low + width * high[..., 0]
 
 
-@float64
 def for_planner(pieces: Pieces, paid: Paid, support: Support) -> Arrivals | None:
     """The same in the planner's order; None where no signal is paid on arrival."""
     if not paid.positions:
@@ -113,10 +111,9 @@ def for_planner(pieces: Pieces, paid: Paid, support: Support) -> Arrivals | None
         steps = max(values.shape[0] for _, values in pieces.arrivals)
         dense = [np.broadcast_to(values, (steps, *values.shape[1:])) for _, values in pieces.arrivals]
         dense += [np.zeros_like(dense[0])] * len(pieces.observed)
-        far = np.moveaxis(np.stack(dense, axis=1), (2, 3, 4), (4, 3, 2))
-    high = None if not pieces.observed else _ordered(paid.high)
-    arrays = (_ordered(paid.low), high, far, floor, ceiling)
-    return Arrivals(*jax.device_put(jax.tree.map(np.ascontiguousarray, arrays)))
+        far = _ordered(np.stack(dense, axis=1))
+    high = _ordered(paid.high) if pieces.observed else None
+    return Arrivals(_ordered(paid.low), high, far, placed(floor), placed(ceiling))
 
 
 def expected(pieces: Pieces, paid: Paid, law: Float[np.ndarray, "law S A K"]) -> Psi:
@@ -128,5 +125,5 @@ def expected(pieces: Pieces, paid: Paid, law: Float[np.ndarray, "law S A K"]) ->
     return Psi(signals, pieces.visits, pieces.occupancy)
 
 
-def _ordered(array: Float[np.ndarray, "next n S A K"]) -> Float[np.ndarray, "next n K A S"]:
-    return np.moveaxis(array, (2, 3, 4), (4, 3, 2))
+def _ordered(array: Float[np.ndarray, "next n S A K"]) -> Float[Placed, "next n K A S"]:
+    return placed(np.moveaxis(array, (2, 3, 4), (4, 3, 2)))

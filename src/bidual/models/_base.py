@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bidual._types import Placed
 from bidual.features import Psi
 from bidual.policies import DeterministicPolicy
 
@@ -20,7 +21,7 @@ class Layout:
     """psi over the R states of a model, in the planner's order, and the way between R and all S states."""
 
     psi: Psi
-    signals: Float[Array, "steps d A R"]
+    signals: Float[Placed, "steps d A R"]
     kept: Int[np.ndarray, "R"]
     arrivals: "Arrivals | None" = None  # what is paid on arrival, where the law of arrivals is not known
     positions: tuple[int, ...] = ()  # of these payments among the signals

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bidual._types import float64
+from bidual._types import Placed, float64, placed
 from bidual.features import Psi
 from bidual.mdp import TabularMDP, reachable
 from bidual.models._base import AbstractModel, Layout
@@ -23,18 +23,16 @@ from bidual.policies import DeterministicPolicy
 class Known(AbstractModel):
     """A known model, restricted to the R reachable states. Made by `known`."""
 
-    states: Int[Array, "next K A R"]
-    probabilities: Float[Array, "law K A R"]
-    allowed: Bool[Array, "A R"] | None  # None: every action everywhere, which spares the planner a mask
-    initial: Float[Array, "R"]
+    states: Int[Placed, "next K A R"]
+    probabilities: Float[Placed, "law K A R"]
+    allowed: Bool[Placed, "A R"] | None  # None: every action everywhere, which spares the planner a mask
+    initial: Float[Placed, "R"]
     kept: Int[np.ndarray, "R"]
     fallback: Int[np.ndarray, "S"]
 
-    @float64
     def restrict(self, psi: Psi) -> Layout:
         """Features over the reachable states."""
-        signals = np.ascontiguousarray(psi.signals[:, :, self.kept].swapaxes(2, 3))
-        return Layout(psi, jax.device_put(signals), self.kept)
+        return Layout(psi, placed(psi.signals[:, :, self.kept].swapaxes(2, 3)), self.kept)
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
         """The planned actions, and the first allowed one where no policy arrives."""

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, final
 
-import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bidual._types import float64
+from bidual._types import Placed, placed
 from bidual.features import Pieces
-from bidual.models._arrivals import NOISE, Arrivals, for_planner, paid_on_lists
+from bidual.models._arrivals import NOISE, for_planner, paid_on_lists
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._counts import Counts
 from bidual.models._radius import ball_radius, bernstein_limits, box_limits, l1_distance
@@ -27,39 +26,39 @@ _BY_ENTRY = {"box": box_limits, "bernstein": bernstein_limits}  # those that bou
 class Ball(NamedTuple):
     """Rows {P: KL(phat || P) <= radius} over K listed successors: any mass may go elsewhere where phat is 0."""
 
-    frequencies: Float[Array, "*law K A R"]
-    radius: Float[Array, "*law A R"]  # per sample; 0 where the law is known, inf where nothing was seen
+    frequencies: Float[Placed, "*law K A R"]
+    radius: Float[Placed, "*law A R"]  # per sample; 0 where the law is known, inf where nothing was seen
 
 
 class Box(NamedTuple):
     """Rows {P: low <= P <= high} over K listed successors, with at most `elsewhere` outside the lists."""
 
-    low: Float[Array, "*law K A R"]
-    high: Float[Array, "*law K A R"]
-    elsewhere: Float[Array, "*law A R"]
+    low: Float[Placed, "*law K A R"]
+    high: Float[Placed, "*law K A R"]
+    elsewhere: Float[Placed, "*law A R"]
 
 
 class Near(NamedTuple):
     """Rows {P: sum |phat - P| <= distance} over K listed successors and all others."""
 
-    frequencies: Float[Array, "*law K A R"]
-    distance: Float[Array, "*law A R"]
+    frequencies: Float[Placed, "*law K A R"]
+    distance: Float[Placed, "*law A R"]
 
 
 class Start(NamedTuple):
     """The start law as one more row, with a single action and a single state."""
 
-    states: Int[Array, "K 1 1"]
+    states: Int[Placed, "K 1 1"]
     rows: Ball
 
 
 class Rows(NamedTuple):
     """All that the optimistic planner reads, as one tree of arrays; sets of rows have a leading axis of laws."""
 
-    states: Int[Array, "K A R"]
+    states: Int[Placed, "K A R"]
     rows: Ball | Box | Near
     start: Start
-    allowed: Bool[Array, "A R"] | None
+    allowed: Bool[Placed, "A R"] | None
 
 
 @final
@@ -76,7 +75,8 @@ class Optimistic(AbstractModel):
     def restrict(self, psi: Pieces) -> Layout:
         """Features over all states, with the payments on arrival that the lists allow."""
         paid = paid_on_lists(psi, self.counts, self.delta)
-        return _layout(psi, for_planner(psi, paid, self.counts.support), paid.positions)
+        arrivals, everywhere = for_planner(psi, paid, self.counts.support), np.arange(psi.stage.shape[2])
+        return Layout(psi.psi, _flipped(psi.stage), everywhere, arrivals, paid.positions)
 
     def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
         """The planned actions: every state has its own."""
@@ -128,12 +128,11 @@ class Optimistic(AbstractModel):
         return np.arange(starts.size), starts / n, float(radius / n)
 
     @cached_property
-    @float64
     def rows(self) -> Rows:
         """The rows on the planner's device."""
         support = self.counts.support
         states, frequencies, radius = self.start_row
-        start = Start(_column(states), Ball(_column(frequencies), jax.device_put(np.full((1, 1), radius))))
+        start = Start(_column(states), Ball(_column(frequencies), placed(np.full((1, 1), radius))))
         mask = None if support.allowed.all() else _flipped(support.allowed)
         return Rows(_ordered(support.filled[None])[0], self._laid_out(), start, mask)
 
@@ -175,19 +174,13 @@ class Optimistic(AbstractModel):
         )
 
 
-@float64
-def _layout(psi: Pieces, arrivals: Arrivals | None, positions: tuple[int, ...]) -> Layout:
-    signals = np.ascontiguousarray(psi.stage.swapaxes(2, 3))
-    return Layout(psi.psi, jax.device_put(signals), np.arange(signals.shape[3]), arrivals, positions)
+def _column(array: np.ndarray) -> Placed:
+    return placed(array[:, None, None])
 
 
-def _column(array: np.ndarray) -> Array:
-    return jax.device_put(np.ascontiguousarray(array)[:, None, None])
+def _flipped(array: np.ndarray) -> Placed:
+    return placed(array.swapaxes(-1, -2))
 
 
-def _flipped(array: np.ndarray) -> Array:
-    return jax.device_put(np.ascontiguousarray(array.swapaxes(-1, -2)))
-
-
-def _ordered(array: Float[np.ndarray, "law S A K"] | Int[np.ndarray, "law S A K"]) -> Array:
-    return jax.device_put(np.ascontiguousarray(array.transpose(0, 3, 2, 1)))
+def _ordered(array: Float[np.ndarray, "law S A K"] | Int[np.ndarray, "law S A K"]) -> Placed:
+    return placed(array.transpose(0, 3, 2, 1))

@@ -7,11 +7,10 @@ would never occur to it that what was not tried could be good.
 
 from dataclasses import replace
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from bidual._types import float64
+from bidual._types import Placed, placed
 from bidual.models._counts import Counts
 from bidual.models._known import Known
 from bidual.models._support import NOBODY
@@ -58,26 +57,25 @@ def start_estimate(counts: Counts, initial: Float[np.ndarray, "S"] | None) -> Fl
     return counts.starts / counts.starts.sum() if initial is None else initial
 
 
-@float64
 def single_law(
-    counts: Counts, law: Float[np.ndarray, "law S A K"], initial: Float[np.ndarray, "S"], states: Int[Array, "1 K A S"]
+    counts: Counts, law: Float[np.ndarray, "law S A K"], initial: Float[np.ndarray, "S"], states: Int[Placed, "1 K A S"]
 ) -> Known:
     """A law on the lists as a model for the exact planner; `states` are the lists in its order."""
     allowed = counts.support.allowed
-    mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
-    probabilities = np.ascontiguousarray(law.transpose(0, 3, 2, 1))
+    mask = None if allowed.all() else allowed.T
     return Known(
         states,
-        *jax.device_put((probabilities, mask, initial)),
+        placed(law.transpose(0, 3, 2, 1)),
+        None if mask is None else placed(mask),
+        placed(initial),
         kept=np.arange(len(allowed)),
         fallback=np.argmax(allowed, axis=1),
     )
 
 
-@float64
-def lists_for_planner(counts: Counts) -> Int[Array, "1 K A S"]:
+def lists_for_planner(counts: Counts) -> Int[Placed, "1 K A S"]:
     """The lists in the exact planner's order, an unseen state's pointing to itself."""
-    return jax.device_put(np.ascontiguousarray(lists(counts).transpose(2, 1, 0))[None].astype(np.int32))
+    return placed(lists(counts).transpose(2, 1, 0)[None].astype(np.int32))
 
 
 def lists(counts: Counts) -> Int[np.ndarray, "S A K"]:

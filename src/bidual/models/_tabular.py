@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._errors import EnvError, ModelError
 from bidual._lists import check_initial
-from bidual._types import Episode
+from bidual._types import Episode, Placed
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import Paid, expected, paid_on_lists
@@ -150,7 +150,7 @@ class Knowledge:
         return paid_on_lists(self.pieces, self.counts, self.delta)
 
     @cached_property
-    def _lists(self) -> Int[Array, "1 K A S"]:
+    def _lists(self) -> Int[Placed, "1 K A S"]:
         return lists_for_planner(self.counts)
 
     def _single(self, law: Float[np.ndarray, "law S A K"]) -> tuple[Known, Psi]:
