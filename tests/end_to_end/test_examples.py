@@ -13,10 +13,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIMA = {"frozenlake.py": 0.620873}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
 LEARNS = ("frozenlake_learn.py",)
+OWN = ("cartpole_learn.py", "own_environment.py")  # environments that are made, or cut into cells, by the example
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, "cartpole_learn.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN}
 
 
 @pytest.mark.parametrize("name", OPTIMA)
@@ -40,9 +41,10 @@ def test_an_example_is_a_script(name, tmp_path):
     assert process.stdout.startswith("optimal")
 
 
-def test_a_pole_is_learned_in_cells(tmp_path):
+@pytest.mark.parametrize("name", OWN)
+def test_an_environment_of_ones_own_is_learned(name, tmp_path):
     """With few episodes: all that is said is said, and nothing is certain yet."""
-    command = [sys.executable, EXAMPLES / "cartpole_learn.py", "20"]
+    command = [sys.executable, EXAMPLES / name, "20"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert "objective    maximize" in process.stdout

@@ -664,7 +664,8 @@ def test_any_multipliers_bound_the_true_optimum_where_the_truth_is_in_the_set(ki
     """Not only the best ones, and never by more than the planner says; and they say more than before any episode."""
     rng = np.random.default_rng(3)
     for seed in range(3):
-        case, nothing = (make_case(kind, seed, episodes=count) for count in (60, 0))
+        # Counts of every step take longer to say something.
+        case, nothing = (make_case(kind, seed, episodes=count) for count in (600 if kind == "per step" else 60, 0))
         assert inside(case)
         problem, knowledge = limited(case), case.knowledge
         program, (_, best) = problem.program(), true_optimum(problem, case.world.mdp)
