@@ -259,9 +259,6 @@ TASKS = {"riverswim": _river, "random, start unknown": _random, "a law for every
 LARGE = {"rover": _rover}
 FEW, MANY = (5, 10), (4, 8, 16, 32)  # episodes after which the bound is looked at; the last look ends a run
 RUNS, TRUE = 400, 346  # a set that holds with probability 0.9, and no more, is true in fewer once in 100 times
-    400,
-    346,
-)  # that many of so many: a set that holds with probability 0.9 and no more has fewer once in 100 times
 
 
 @pytest.fixture(scope="module", params=TASKS)
