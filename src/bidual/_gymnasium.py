@@ -5,9 +5,10 @@ In the tables of Taxi and CliffWalking themselves the terminal states go on.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -17,9 +18,12 @@ from numpy.typing import ArrayLike
 from bidual._errors import ModelError
 from bidual._lists import check_initial
 from bidual._matrices import ROW_TOLERANCE
+from bidual.features import Arrival
 
 if TYPE_CHECKING:
     from gymnasium import Env
+
+_MANY = 10**6  # numbers that a signal on arrival may take: over states, actions and states
 
 # Wrappers that watch or stop an episode, but leave its transitions and rewards as they are.
 _HARMLESS = (
@@ -65,16 +69,52 @@ class Table:
             probabilities[t.state, t.action, place] = chance
         return states, probabilities
 
-    def expected(self, name: str, signal: Callable[[Transition], float]) -> Float[np.ndarray, "S A"]:
-        """A signal given as a function, as its expectation given state and action; 0 in the added state."""
-        expected = np.zeros((self.num_states + 1, self.num_actions))
-        for t, chance in zip(self.transitions, self.chances, strict=True):
-            value = signal(t)
-            try:
-                expected[t.state, t.action] += chance * float(value)
-            except (TypeError, ValueError):
-                raise ModelError(f"signal {name!r} gives {value!r} for {t}: it must give a number") from None
-        return expected
+    def signal(self, name: str, signal: Callable[[Transition], float]) -> Float[np.ndarray, "S A"] | Arrival:
+        """A signal given as a function, as an array; 0 in the added state.
+
+        Over states and actions where these say what is paid, and on arrival otherwise: an expectation would tell a
+        learner how likely the arrivals are. It is all that is left where two transitions between the same states pay
+        differently, and in large models.
+        """
+        places = [(t.state, t.action, self.num_states if t.terminated else t.next_state) for t in self.transitions]
+        values, rows = [_number(name, signal, t) for t in self.transitions], [place[:2] for place in places]
+        by_row, by_place = (_means(keys, values, self.chances) for keys in (rows, places))
+        shape = (self.num_states + 1, self.num_actions)
+        if all(by_row[row] == value for row, value in zip(rows, values, strict=True)) or shape[0] * prod(shape) > _MANY:
+            return _filled(shape, by_row)
+        return Arrival(_filled((*shape, shape[0]), by_place))
+
+
+def _number(name: str, signal: Callable[[Transition], float], t: Transition) -> float:
+    value = signal(t)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"signal {name!r} gives {value!r} for {t}: it must give a number") from None
+
+
+def _means(
+    keys: Sequence[tuple[int, ...]], values: Sequence[float], chances: Sequence[float]
+) -> dict[tuple[int, ...], float]:
+    """The mean of the values that share a key; exactly the value where all are the same."""
+    found: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for key, value, chance in zip(keys, values, chances, strict=True):
+        found.setdefault(key, []).append((value, chance))
+    return {key: _mean(pairs) for key, pairs in found.items()}
+
+
+def _mean(pairs: list[tuple[float, float]]) -> float:
+    first, total = pairs[0][0], sum(chance for _, chance in pairs)
+    if total == 0 or all(value == first for value, _ in pairs):
+        return first
+    return sum(value * chance for value, chance in pairs) / total
+
+
+def _filled(shape: tuple[int, ...], entries: dict[tuple[int, ...], float]) -> Float[np.ndarray, "..."]:
+    array = np.zeros(shape)
+    for place, value in entries.items():
+        array[place] = value
+    return array
 
 
 def open_environment(env: "Env[Any, Any] | str", options: dict[str, object]) -> "Env[Any, Any]":

@@ -133,7 +133,7 @@ class TabularMDP:
                 f"signal {name!r} is a function; this model needs it as an array over (S, A): "
                 "only models made by from_gymnasium know the transitions to call it with"
             )
-        return self.table.expected(name, signal)
+        return self.table.signal(name, signal)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"

@@ -179,3 +179,18 @@ def test_without_gymnasium_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(bd.ModelError, match="pip install gymnasium"):
         bd.TabularMDP.from_gymnasium("FrozenLake-v1", 3)
+
+
+def test_functions_of_a_transition_tell_no_probabilities():
+    """A signal is paid on arrival where state and action do not say what it is: a third of a fall would say how likely
+    it is. Only at the start, where one may bump or fall onto the same cell, two transitions pay differently (cells 37
+    to 46 are the cliff, where nobody ever stands).
+    """
+    mdp = bd.TabularMDP.from_gymnasium("CliffWalking-v1", 5, is_slippery=True)
+    features = mdp.embedding(falls=lambda t: t.reward == -100, grass=lambda t: t.state < 24).features
+    pieces = features.pieces((5, mdp.num_states, mdp.num_actions))
+    ((position, falls),) = pieces.arrivals
+    assert position == 0
+    assert set(np.unique(np.delete(falls[0], range(36, 47), axis=0))) == {0.0, 1.0}
+    assert set(np.unique(pieces.stage)) == {0.0, 1.0}
+    np.testing.assert_allclose(falls[0, 36, :, 36], [1 / 2, 1 / 2, 1 / 3, 0])  # up, right, down, left
