@@ -230,6 +230,7 @@ class _Run:
             embedding=made.embedding.sum(axis=0) if setting.problem.embedding.total else made.embedding,
             visits=made.visits,
             assumptions=assumptions_of(setting, knowledge),
+            exploration=setting.explorer.guarantee,
             history=tuple(self.looks),
             executed=tuple(self.policies),
             episodes=self.state.episodes,

@@ -105,6 +105,7 @@ class Learned:
     embedding: Float[np.ndarray, "..."]  # of the policy, in the learned model
     visits: Float[np.ndarray, "H S"]
     assumptions: tuple[str, ...]
+    exploration: str  # how the episodes were chosen, and what is proved of that
     history: tuple[Look, ...]
     executed: tuple[DeterministicPolicy, ...]  # the policy of every episode
     episodes: int
@@ -208,6 +209,7 @@ class Learned:
         facts += [("constraint", self._constraint_words(constraint)) for constraint in self.constraints]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("rests on", assumption) for assumption in self.assumptions]
+        facts += [("explored", self.exploration)]
         facts += [("effort", self._effort_words())]
         return facts
 

@@ -652,6 +652,7 @@ def test_exploring_differently_still_certifies():
     """Greedy promises nothing, but the bounds do not rest on how episodes were chosen."""
     result = river(explorer=Greedy())
     assert false_claims(result, RIVER.problem, RIVER.mdp, true_optimum(RIVER.problem, RIVER.mdp)[1]) == []
+    assert "explored     greedily: no rate is proved" in str(result)
 
 
 def test_a_law_that_changes_with_the_step_is_refused():

@@ -41,7 +41,7 @@ class Hoeffding(AbstractExplorer[Bonus]):
     @property
     def guarantee(self) -> str:
         """None is proved for the smoothed model: the bonus covers what frequencies can be off by."""
-        return "a bonus in the smoothed model: none proved"
+        return "with a bonus in the smoothed model: no rate is proved"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Bonus:
         """Nothing planned; the ranges of what an episode can pay say how large a bonus has to be."""

@@ -31,7 +31,7 @@ class Optimistic(AbstractExplorer[Lazy]):
     @property
     def guarantee(self) -> str:
         """Regret and violation grow like the square root of the number of episodes."""
-        return "optimistic: regret and violation of order sqrt(episodes)"
+        return "optimistically: regret and violation of order sqrt(episodes)"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
@@ -61,7 +61,7 @@ class Thompson(AbstractExplorer[Lazy]):
     @property
     def guarantee(self) -> str:
         """None with constraints."""
-        return "posterior draws: none with constraints"
+        return "by posterior draws: no rate is proved with constraints"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
@@ -96,7 +96,7 @@ class Greedy(AbstractExplorer[Lazy]):
     @property
     def guarantee(self) -> str:
         """None at all."""
-        return "greedy: none"
+        return "greedily: no rate is proved"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
@@ -137,7 +137,7 @@ class EpsilonGreedy(AbstractExplorer[Lazy]):
     @property
     def guarantee(self) -> str:
         """None that would not be exponential in the horizon."""
-        return "greedy with random actions: none"
+        return "greedily with random actions: no rate is proved"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Lazy:
         """Nothing planned."""
@@ -176,7 +176,7 @@ class Alternating(AbstractExplorer[tuple[Any, ...]]):
     @property
     def guarantee(self) -> str:
         """That of each, for its own episodes."""
-        return f"each in turn: {'; '.join(member.guarantee for member in self.members)}"
+        return f"in turn {'; '.join(member.guarantee for member in self.members)}"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> tuple[Any, ...]:
         """All at their start."""

@@ -51,7 +51,7 @@ class PrimalDual(AbstractExplorer[Steps]):
     @property
     def guarantee(self) -> str:
         """That of the paper."""
-        return "primal-dual steps: regret and violation of the mixture of order sqrt(episodes)"
+        return "by primal-dual steps: regret and violation of the mixture of order sqrt(episodes)"
 
     def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Steps:
         """Before the first plan; the compact sets hold whatever an episode can pay under any law."""

@@ -43,7 +43,7 @@ class Tabular:
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it tells, else learned.
         set: what is known of the law of a row after some samples. "ball": its divergence from the frequencies; "box":
-            an interval for every successor, from a mixture of likelihoods, cheaper and a little wider; "bernstein",
+            an interval for every successor, from a mixture of likelihoods, a little wider; "bernstein",
             likewise from variances, and "l1", the distance in L1, are wider still and there for comparison.
         stationary: whether the law is the same at every step of an episode. Where it is not, every step has counts of
             its own, which takes about H times as many episodes.
