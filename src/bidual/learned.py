@@ -2,6 +2,7 @@
 
 import abc
 import html
+import math
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -28,7 +29,10 @@ class Interval:
     upper: float | None
 
     def __str__(self) -> str:
-        low, high = (("?" if end is None else f"{end:.6g}") for end in (self.lower, self.upper))
+        # Six digits of the largest: an end at 0 is known up to what rounding can do, and nobody reads -2e-08.
+        ends = [end for end in (self.lower, self.upper) if end is not None]
+        digits = 5 - math.floor(math.log10(max(map(abs, [self.value, *ends])) or 1.0))
+        low, high = (("?" if end is None else f"{round(end, digits) + 0.0:.6g}") for end in (self.lower, self.upper))
         return f"{self.value:.6g} in [{low}, {high}]"
 
 

@@ -21,6 +21,7 @@ from bidual import _learn
 from bidual._prepare import prepare_learning
 from bidual.envs import Simulator, gymnasium_environment
 from bidual.explorers import Greedy, Optimistic
+from bidual.learned import Interval
 from bidual.models import Tabular
 from bidual.outputs import FinalBound, Regret
 from bidual.tasks.riverswim import riverswim
@@ -101,6 +102,19 @@ def test_a_result_reads_well_and_is_json(learned):
     unsure = river(evaluation=0)
     assert json.loads(json.dumps(unsure.to_dict(), allow_nan=False))["lower"] is None
     assert "no bound on the violation is claimed" in str(unsure)
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((0.5, -2e-8, 1.574223), "0.5 in [0, 1.57422]"),
+        ((0.0, 0.0, 0.0), "0 in [0, 0]"),
+        ((1523.82, 1490.034, None), "1523.82 in [1490.03, ?]"),
+        ((2e-9, -1e-9, 3e-9), "2e-09 in [-1e-09, 3e-09]"),
+    ],
+)
+def test_intervals_are_rounded_to_what_can_be_read(ends, words):
+    assert str(Interval(*ends)) == words
 
 
 def test_bounds_only_get_better(learned):
