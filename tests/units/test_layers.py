@@ -28,6 +28,7 @@ ROWS = (
     ("primal_dual",),
     ("explorers",),
     ("vpdpo",),
+    ("runs",),
     ("rounding",),
     ("certificate",),
     ("constraints",),
