@@ -191,7 +191,7 @@ def figure() -> None:
         axes.set(xscale="log", yscale="log", xlabel="episodes", title=title)
         axes.grid(alpha=0.25)
         axes.legend(frameon=False, fontsize=8)
-    drawn.savefig(FIGURE, dpi=110)
+    drawn.savefig(FIGURE, dpi=90)
     print(f"wrote {FIGURE.name}")
 
 
