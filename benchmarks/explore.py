@@ -29,7 +29,9 @@ from bidual.cli._exploring import explorer_named
 from bidual.envs import Simulator
 from bidual.explorers import AbstractExplorer
 from bidual.models import SETS, Tabular
+from bidual.outputs import fresh_episodes
 from bidual.planners import ExtendedValueIteration
+from bidual.policies import MarkovPolicy
 from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure
 from bidual.tasks import Task
 
@@ -148,29 +150,14 @@ def _plan_milliseconds(set_: str, *, declared: bool, seed: int) -> float:
     pieces = bd.features.signals(reward=rng.random((S, A)), cost=rng.random((S, A))).pieces((H, S, A))
     model = Tabular(mdp if declared else None, set=set_)
     knowledge = model.start(pieces, H, mdp.actions, 0.025, absorbing=np.zeros(S, dtype=bool), initial=mdp.initial)
-    knowledge = knowledge.update(*_walks(mdp, 2500, rng))
+    anything = MarkovPolicy(np.full((H, S, A), 1 / A))  # 2500 episodes: about a hundred samples of every row
+    knowledge = knowledge.update(*fresh_episodes(Simulator(mdp), anything, seed, 0, 2500))
     plan, theta = ExtendedValueIteration(), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
     plan(knowledge.optimistic, knowledge.layout, theta)  # compiles
     started = time.process_time()
     for _ in range(100):
         plan(knowledge.optimistic, knowledge.layout, theta)
     return (time.process_time() - started) * 10
-
-
-def _walks(mdp: bd.TabularMDP, count: int, rng: np.random.Generator) -> list[Any]:
-    """Episodes of random actions: about a hundred samples of every row."""
-    from bidual._types import Episode
-
-    lists = mdp.successors
-    state = rng.choice(mdp.num_states, count, p=mdp.initial)
-    states, actions = [state], []
-    for _ in range(mdp.horizon):
-        actions.append(rng.integers(0, mdp.num_actions, count))
-        chances = lists.probabilities[0][states[-1], actions[-1]].cumsum(axis=1)
-        place = np.minimum((rng.random((count, 1)) > chances).sum(axis=1), chances.shape[1] - 1)
-        states.append(lists.states[0][states[-1], actions[-1], place])
-    nothing = np.zeros((mdp.horizon, 0))
-    return [Episode(*one, nothing) for one in zip(np.stack(states, axis=1), np.stack(actions, axis=1), strict=True)]
 
 
 def figure() -> None:
