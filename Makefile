@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-convex bench-explore bench-learn bench-solve bench-price clean
+.PHONY: help demo test test-all lint format venv bench-convex bench-explore bench-learn bench-solve bench-price bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,6 +45,12 @@ bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy
 
 bench-price: $(DEV)  ## a price curve of twenty limits, in cold solves
 	$(BIN)/python -m benchmarks.price
+
+bench-runs: $(DEV)  ## what storing a run costs
+	$(BIN)/python -m benchmarks.runs
+
+bench-sweep: $(DEV)  ## a sweep on two processes against one
+	$(BIN)/python -m benchmarks.sweep
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build

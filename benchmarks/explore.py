@@ -30,7 +30,7 @@ from bidual.envs import Simulator
 from bidual.explorers import AbstractExplorer
 from bidual.models import SETS, Tabular
 from bidual.outputs import fresh_episodes
-from bidual.planners import ExtendedValueIteration
+from bidual.planners import optimist
 from bidual.policies import MarkovPolicy
 from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure
 from bidual.tasks import Task
@@ -152,7 +152,7 @@ def _plan_milliseconds(set_: str, *, declared: bool, seed: int) -> float:
     knowledge = model.start(pieces, H, mdp.actions, 0.025, absorbing=np.zeros(S, dtype=bool), initial=mdp.initial)
     anything = MarkovPolicy(np.full((H, S, A), 1 / A))  # 2500 episodes: about a hundred samples of every row
     knowledge = knowledge.update(*fresh_episodes(Simulator(mdp), anything, seed, 0, 2500))
-    plan, theta = ExtendedValueIteration(), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    plan, theta = optimist(knowledge.optimistic), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
     plan(knowledge.optimistic, knowledge.layout, theta)  # compiles
     started = time.process_time()
     for _ in range(100):

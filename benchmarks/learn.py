@@ -34,7 +34,7 @@ from bidual._types import Episode
 from bidual.convex import AffineProgram
 from bidual.envs import Step, gymnasium_environment
 from bidual.models import Tabular
-from bidual.planners import ExtendedValueIteration
+from bidual.planners import optimist
 from bidual.policies import MarkovPolicy, embedding
 from bidual.tasks import Task
 from bidual.vpdpo import first_state, vpdpo
@@ -203,7 +203,7 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
                 path[1] = arrival
                 step = Episode(path[:2].copy(), np.array([a]), np.zeros((1, 0)))
                 knowledge = knowledge.update(step)
-    planner, theta = ExtendedValueIteration(), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    planner, theta = optimist(knowledge.optimistic), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
     planner(knowledge.optimistic, knowledge.layout, theta)  # compiles
     count = 200 if S < 400 else 20
     started = time.process_time()

@@ -1,5 +1,14 @@
 """Every test runs as users run: 64-bit mode off globally. Promotion is strict so that nothing widens by accident."""
 
+import os
+from pathlib import Path
+
+# What one process has compiled the others need not: workers, and the commands that tests start. JAX reads these names
+# when it is imported, so they come first.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings

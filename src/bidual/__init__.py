@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         policies,
         problems,
         report,
+        runs,
         tasks,
         theory,
     )
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
         ModelError,
         PolicyError,
         ProblemError,
+        RunError,
         TaskError,
     )
+    from bidual._evaluate import Evaluation, evaluate
     from bidual._learn import learn, stop_when
     from bidual._price import price
     from bidual._slater import Slater, slater
@@ -53,11 +56,13 @@ _HOME = {
     "CertificateError": "bidual._errors",
     "Curve": "bidual._curve",
     "EnvError": "bidual._errors",
+    "Evaluation": "bidual._evaluate",
     "Learned": "bidual.learned",
     "ModelError": "bidual._errors",
     "PolicyError": "bidual._errors",
     "Problem": "bidual.problem",
     "ProblemError": "bidual._errors",
+    "RunError": "bidual._errors",
     "Slater": "bidual._slater",
     "Solution": "bidual.solution",
     "Status": "bidual._status",
@@ -65,6 +70,7 @@ _HOME = {
     "TaskError": "bidual._errors",
     "check": "bidual.saved",
     "check_convex": "bidual.convex",
+    "evaluate": "bidual._evaluate",
     "learn": "bidual._learn",
     "load": "bidual.saved",
     "price": "bidual._price",
@@ -84,6 +90,7 @@ _MODULES = (
     "policies",
     "problems",
     "report",
+    "runs",
     "tasks",
     "theory",
 )
@@ -94,11 +101,13 @@ __all__ = [
     "CertificateError",
     "Curve",
     "EnvError",
+    "Evaluation",
     "Learned",
     "ModelError",
     "PolicyError",
     "Problem",
     "ProblemError",
+    "RunError",
     "Slater",
     "Solution",
     "Status",
@@ -111,6 +120,7 @@ __all__ = [
     "convex",
     "dual",
     "envs",
+    "evaluate",
     "explorers",
     "features",
     "learn",
@@ -121,6 +131,7 @@ __all__ = [
     "price",
     "problems",
     "report",
+    "runs",
     "slater",
     "solve",
     "stop_when",

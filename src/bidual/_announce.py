@@ -8,11 +8,11 @@ import numpy as np
 from bidual._prepare import Setting
 from bidual._status import Status
 from bidual.certificate import Certificate
-from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict
+from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
 from bidual.learned import Interval, Output
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge
 from bidual.outputs import Estimates, Made, Shown
-from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture
+from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture, distinct
 
 
 class Verdict(NamedTuple):
@@ -49,7 +49,7 @@ def verdict(setting: Setting, shown: Shown, made: Made, estimates: Estimates, *,
     lower, upper = ends if setting.sense > 0 else reversed(list(ends))
     gap = None if lower is None or upper is None else upper - lower
     return Verdict(
-        status=_status(conflict, bool(np.all(over <= 0)), gap, goal),
+        status=status_of_learned(certificate, gap, goal),
         value=float(setting.sense * estimates.mean[0]) + 0.0,
         lower=lower,
         upper=upper,
@@ -58,12 +58,21 @@ def verdict(setting: Setting, shown: Shown, made: Made, estimates: Estimates, *,
     )
 
 
-def _status(conflict: Conflict | None, feasible: bool, gap: float | None, goal: float | None) -> Status:
-    if conflict is not None:
-        return Status.INFEASIBLE
-    if not feasible:
-        return Status.UNDECIDED
-    return Status.OPTIMAL if goal is not None and gap is not None and gap <= goal else Status.FEASIBLE
+def constraints_at(setting: Setting, estimates: Estimates) -> tuple[ConstraintResult, ...]:
+    """The constraints of a policy of which nothing is known but estimates."""
+    g, nothing = estimates.mean[1:], np.zeros((0, 0))
+    certificate = Certificate(
+        value=float(estimates.mean[0]),
+        upper=float(estimates.upper[0]),
+        lower=None,
+        conflict=None,
+        g=g,
+        violations=setting.program.violations(g),
+        violations_upper=setting.over(estimates),
+        embedding=nothing,
+        visits=nothing,
+    )
+    return constraint_results(setting.problem.lines(), certificate, None)
 
 
 def output_of(setting: Setting, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
@@ -86,21 +95,33 @@ def _interval(value: float, *ends: float) -> Interval:
 
 
 def mixture_of_policies(policies: Sequence[DeterministicPolicy]) -> Mixture:
-    """The uniform mixture of the policies of single episodes, each distinct one once."""
-    found: dict[int, tuple[int, DeterministicPolicy]] = {}
-    for policy in policies:
-        found[id(policy)] = (found.get(id(policy), (0, policy))[0] + 1, policy)
-    weights = np.array([count for count, _ in found.values()], dtype=np.float64)
-    return Mixture(weights / weights.sum(), tuple(policy for _, policy in found.values()))
+    """The uniform mixture of the policies of single episodes, each distinct one once.
+
+    Distinct by what they do: a run that was stored has its policies as other objects.
+    """
+    members, order = distinct(policies)
+    weights = np.bincount(order, minlength=len(members)).astype(np.float64)
+    return Mixture(weights / weights.sum(), tuple(members))
 
 
-def assumptions_of(setting: Setting, knowledge: Knowledge) -> tuple[str, ...]:
+def _class_in_words(knowledge: ClassKnowledge) -> str:
+    sizes = [one.count for one in knowledge.factors]
+    if not knowledge.certifies:
+        return (
+            f"the set of laws has the constant {knowledge.c:g} < 8 and may have lost the true one: no bound is claimed"
+        )
+    return f"the true law of every step is one of {max(sizes)} candidates, and nothing seen so far excludes that"
+
+
+def assumptions_of(setting: Setting, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
     support, split = knowledge.counts.support, setting.split
     words = ["what follows depends on state and action alone, alike at every step of every episode"]
     if len(knowledge.counts.pairs) > 1:
         words = ["what follows depends on step, state and action alone, alike in every episode"]
-    if support.open:
+    if isinstance(knowledge, ClassKnowledge):
+        words.append(_class_in_words(knowledge))
+    elif support.open:
         words.append("no successors were declared: any state may follow any other")
     else:
         words.append(f"only declared successors follow: at most {int(support.sizes.max())} for each state and action")

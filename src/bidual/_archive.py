@@ -7,10 +7,11 @@ Writing goes to a temporary file first, so that a crash leaves the old file or t
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,32 +21,61 @@ FORMAT = 2
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 
 
-def write(path: str | os.PathLike[str], kind: str, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write `manifest` (JSON values) and `arrays` to `path`, atomically."""
+class OtherFormat(ArchiveError):
+    """A file of another version of bidual, which is not a damaged one."""
+
+
+def write(path: str | os.PathLike[str], kind: str, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """Write `manifest` (JSON values) and `arrays` to `path`, atomically; return the checksum of the contents.
+
+    The same contents give the same bytes.
+    """
     from safetensors.numpy import save
 
     blob = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     header = {"format": FORMAT, "kind": kind, **manifest}
     header["sha256"] = digest(header, blob)
+    put(path, lambda file: _zip(file, header, blob))
+    return header["sha256"]
+
+
+def put(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> None:
+    """Write a file of any kind: whoever looks finds the old one or the new one, whole, also after a loss of power."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    make(target.parent)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                archive.writestr(_MANIFEST, json.dumps(header, indent=1, allow_nan=False))
-                archive.writestr(_ARRAYS, blob)
+        with temporary.open("xb") as file:
+            fill(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
         _sync_folder(target.parent)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The manifest and the arrays of a file that `write` made."""
+def make(folder: Path) -> None:
+    """Make a folder and those above it; each of them is on the disk once the one that holds it is."""
+    if not folder.is_dir():
+        make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _zip(file: IO[bytes], header: dict[str, Any], blob: bytes) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, contents in ((_MANIFEST, json.dumps(header, indent=1, allow_nan=False)), (_ARRAYS, blob)):
+            entry = zipfile.ZipInfo(name)  # dated 1980, not now
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, contents)
+
+
+def read(
+    path: str | os.PathLike[str], kind: str, *, sha256: str | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays of a file that `write` made: the one with that checksum, if one is given."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -54,28 +84,36 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
     try:
         with zipfile.ZipFile(target) as archive:
-            manifest = json.loads(archive.read(_MANIFEST))
-            blob = archive.read(_ARRAYS)
+            manifest, blob = json.loads(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
-    # A damaged zip header can ask zipfile for a compression it does not have (NotImplementedError, which is a
-    # RuntimeError) or for a password (RuntimeError).
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
+        actual = digest(manifest, blob)
+    # RuntimeError: a damaged zip header can ask for a password, and words can be too deep (RecursionError).
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
         raise ArchiveError(f"{target} is not a readable bidual file ({error}): save it again") from error
     if not isinstance(version, int):
         raise ArchiveError(f"{target} is not a readable bidual file (format {version!r}): save it again")
     if version != FORMAT:
-        raise ArchiveError(
+        older = "use the version of bidual that wrote it, or save it again with this one"
+        raise OtherFormat(
             f"{target} has format {version}, this version of bidual reads format {FORMAT}: "
-            + ("upgrade bidual" if version > FORMAT else "save it again with this version")
+            + ("upgrade bidual" if version > FORMAT else older)
         )
     if found != kind:
         raise ArchiveError(f"{target} holds a {found}, not a {kind}")
-    if digest(manifest, blob) != written:
+    if actual != written or (sha256 is not None and written != sha256):
         raise ArchiveError(f"{target} is damaged: its contents do not match their checksum; save it again")
     try:
         return manifest, load(blob)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, ValueError) as error:  # the last two: of types and sizes that NumPy has not
         raise ArchiveError(f"{target} is damaged: {error}") from error
+
+
+def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A part of the file as it is: a compressed one is not ours, and could be small here and huge in memory."""
+    entry = archive.getinfo(name)
+    if entry.compress_type != zipfile.ZIP_STORED:
+        raise zipfile.BadZipFile(f"{name} is compressed")
+    return archive.read(entry)
 
 
 def digest(manifest: dict[str, Any], blob: bytes) -> str:

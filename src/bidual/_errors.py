@@ -9,6 +9,7 @@ Every message says what was wrong, where, what was got, and what to do about it.
     * PolicyError       a policy asked for what it cannot answer
     * TaskError         an unknown task, a bad `--set`, a problem file that does not work
     * ArchiveError      a saved file that cannot be read back
+    * RunError          a stored run that cannot be written, resumed or found
     * CertificateError  a bound that did not survive its independent check
 """
 
@@ -48,6 +49,16 @@ class ArchiveError(BidualError):
     """A saved file is missing, damaged or from another format version."""
 
     exit_code = 5
+
+
+class RunError(BidualError):
+    """A stored run cannot be written, resumed or found."""
+
+    exit_code = 5
+
+
+class BusyError(RunError):
+    """Another process writes to the run: it may be waited for."""
 
 
 class CertificateError(BidualError):

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     PLAN = 0  # which model is drawn from the posterior, which member of a mixture is played
     LEARN = 1  # episodes to learn from
     EVALUATE = 2  # fresh episodes to evaluate a policy with
+    AFTERWARDS = 3  # likewise, of a policy that was stored
 
 
 class Draw(NamedTuple):

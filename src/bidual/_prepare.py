@@ -1,6 +1,5 @@
 """What a run of `learn` rests on: problem, environment and model brought together and checked."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, final
@@ -8,14 +7,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from bidual._errors import ProblemError
-from bidual._types import Episode
-from bidual.bounds import Executed, Restarts, Split
+from bidual.bounds import Split
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.envs import AbstractEnvironment, GymnasiumEnvironment, Simulator, gymnasium_environment
+from bidual.envs import AbstractEnvironment, GymnasiumEnvironment, Parallel, Simulator, gymnasium_environment
 from bidual.explorers import AbstractExplorer, Alternating
-from bidual.features import Pieces
 from bidual.mdp import TabularMDP
-from bidual.models import Knowledge, Tabular
+from bidual.models import AbstractKnowledge, LowRank, Tabular
 from bidual.outputs import (
     CertaintyEquivalent,
     Corners,
@@ -23,16 +20,13 @@ from bidual.outputs import (
     FinalBound,
     Functionals,
     corners,
-    executed,
     functionals,
 )
 from bidual.problem import Problem
-from bidual.rounding import with_resolution
+from bidual.rounding import with_planner_resolution
 
 if TYPE_CHECKING:
     from gymnasium import Env
-
-_PRECISION = 1e-12
 
 
 @final
@@ -44,7 +38,7 @@ class Setting:
     program: AffineProgram | ConvexProgram
     env: AbstractEnvironment
     explorer: AbstractExplorer[Any]
-    knowledge: Knowledge  # before the first episode
+    knowledge: AbstractKnowledge  # before the first episode
     linear: Functionals
     corners: Corners | None  # of the functionals that are curved
     split: Split
@@ -64,18 +58,13 @@ class Setting:
 
     def over(self, estimates: Estimates) -> np.ndarray:
         """How far every row may be from holding."""
-        g_low, g_high = estimates.lower[1:], estimates.upper[1:]
-        return np.where(self.program.equality, np.maximum(np.abs(g_low), np.abs(g_high)), np.maximum(g_high, 0.0))
-
-    def executed(self, process: Executed | Restarts, episodes: Sequence[Episode], delta: float) -> Estimates:
-        """What the episodes themselves say about the mixture of their policies."""
-        return executed(self.program, self.linear, process, episodes, delta)
+        return estimates.over(self.program.equality)
 
 
 def prepare_learning(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
-    model: Tabular | None,
+    model: Tabular | LowRank | None,
     explorer: AbstractExplorer[Any] | None,
     *,
     delta: float,
@@ -85,9 +74,9 @@ def prepare_learning(
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
     split, model = Split(delta), Tabular() if model is None else model
-    if not isinstance(model, Tabular):
+    if not isinstance(model, Tabular | LowRank):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
-    world = _opened(env, problem, stationary=model.stationary)
+    world = _opened(env, problem, stationary=isinstance(model, Tabular) and model.stationary)
     if world.shape[0] != problem.embedding.horizon:
         raise ProblemError(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
@@ -97,28 +86,21 @@ def prepare_learning(
     knowledge = model.start(
         pieces, world.shape[0], world.allowed, split.model, absorbing=world.absorbing, initial=world.initial
     )
-    program = _measured(problem.program(), pieces)
+    program = problem.program()
+    program = with_planner_resolution(program, pieces) if isinstance(program, AffineProgram) else program
     linear = functionals(problem, program, knowledge)
     curved = corners(program, knowledge)
     return Setting(problem, program, world, explorer or Alternating(), knowledge, linear, curved, split, seed)
 
 
-def check_counts(episodes: int, evaluation: int | None, time_limit: float | None) -> None:
+def check_counts(episodes: int, evaluation: int | None, time_limit: float | None, batch: int) -> None:
     """Whole numbers of episodes and a positive time."""
-    for name, number, least in (("episodes", episodes, 1), ("evaluation", evaluation, 0)):
+    for name, number, least in (("episodes", episodes, 1), ("evaluation", evaluation, 0), ("batch", batch, 1)):
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if number is not None and not (whole and number >= least):
             raise ProblemError(f"{name} must be a whole number, at least {least}; got {number!r}")
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
-
-
-def _measured(program: AffineProgram | ConvexProgram, pieces: Pieces) -> AffineProgram | ConvexProgram:
-    """The program with what the optimistic planner can resolve: its rows meet to 1e-12 of what they can pay."""
-    if not isinstance(program, AffineProgram):
-        return program
-    largest = np.sum(np.abs(program.rows) * pieces.peaks(), axis=(1, 2))
-    return with_resolution(program, _PRECISION * np.maximum(largest, np.abs(program.limits)))
 
 
 def _opened(
@@ -138,7 +120,7 @@ def _opened(
             f"signal {observed[0][0]!r} is a function of what an environment shows, but a simulated model shows only "
             "states and actions: give it as an array"
         )
-    if isinstance(env, GymnasiumEnvironment):
+    if isinstance(env, GymnasiumEnvironment | Parallel):
         return env.with_signals(observed)
     if isinstance(env, AbstractEnvironment):
         return env

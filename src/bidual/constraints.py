@@ -37,6 +37,15 @@ def status_of(program: AffineProgram | ConvexProgram, certificate: Certificate, 
     return Status.OPTIMAL if goal.met(certificate.lower, certificate.upper) else Status.FEASIBLE
 
 
+def status_of_learned(certificate: Certificate, gap: float | None, goal: float | None) -> Status:
+    """The same where bounds come from episodes, and hold without tolerances; `goal` is the gap that was asked for."""
+    if certificate.conflict is not None:
+        return Status.INFEASIBLE
+    if not np.all(certificate.violations_upper <= 0):
+        return Status.UNDECIDED
+    return Status.OPTIMAL if goal is not None and gap is not None and gap <= goal else Status.FEASIBLE
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class ConstraintResult:

@@ -3,6 +3,7 @@
 import abc
 import html
 import math
+import os
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from bidual._status import Status
 from bidual._version import __version__
 from bidual.constraints import Conflict, ConstraintResult
 from bidual.mdp import TabularMDP
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge
 from bidual.outputs import Regret
 from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
 
@@ -82,6 +83,10 @@ class AbstractLearning(abc.ABC):
         """Evaluate the policy on fresh episodes."""
 
     @abc.abstractmethod
+    def save(self, solution: "Learned", path: str | os.PathLike[str]) -> None:
+        """Write what was seen and what is claimed of it to one file."""
+
+    @abc.abstractmethod
     def regret(self, solution: "Learned", truth: TabularMDP) -> Regret:
         """What the policies that were run would have paid in another model, against its optimum."""
 
@@ -105,7 +110,7 @@ class Learned:
     conflict: Conflict | None
     outputs: tuple[Output, ...]
     model: TabularMDP
-    knowledge: Knowledge
+    knowledge: AbstractKnowledge
     embedding: Float[np.ndarray, "..."]  # of the policy, in the learned model
     visits: Float[np.ndarray, "H S"]
     assumptions: tuple[str, ...]
@@ -168,9 +173,19 @@ class Learned:
             raise ProblemError("this solution does not know its problem any more: it was not made by learn")
         return self._learning.regret(self, truth)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write policy, problem, counts, samples and certificate to one file, for `bd.load` and `bidual check`.
+
+        Functions that tell signals are not stored, and nothing in the file is ever executed. The same result gives the
+        same bytes.
+        """
+        if self._learning is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        self._learning.save(self, path)
+
     def to_dict(self) -> dict[str, Any]:
         """The solution as plain JSON values; what is not known is None."""
-        return {
+        told = {
             "task": self.task,
             "status": str(self.status),
             "sense": self.sense,
@@ -183,9 +198,10 @@ class Learned:
             "plans": self.plans,
             "seconds": self.seconds,
             "seed": self.seed,
-            "delta": self.delta,
+            "delta": float(self.delta),
             "version": __version__,
         }
+        return _without_infinity(told)
 
     def __str__(self) -> str:
         lines = [f"{self.status}: {self._status_words()}"]
@@ -210,7 +226,8 @@ class Learned:
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
         facts += [("objective", self._objective_words())]
         facts += [("certificate", words) for words in self._certificate_words()]
-        facts += [("constraint", self._constraint_words(constraint)) for constraint in self.constraints]
+        seen = self.outputs[0].constraints
+        facts += [("constraint", constraint_words(one, seen[one.name])) for one in self.constraints]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("rests on", assumption) for assumption in self.assumptions]
         facts += [("explored", self.exploration)]
@@ -234,20 +251,21 @@ class Learned:
         what = "that" if self.status is Status.UNDECIDED else "optimal"
         return [f"{words}: the policy is at most {max(self.gap, 0.0):.3g} from {what}"]
 
-    def _constraint_words(self, c: ConstraintResult) -> str:
-        entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
-        seen = f"{c.name}: {self.outputs[0].constraints[c.name]} {c.sense} {c.limit:.6g}{entries}"
-        shown = "holds" if c.violation_upper <= 0 else f"violated by at most {c.violation_upper:.3g}"
-        if not np.isfinite(c.violation_upper):
-            shown = "no bound on the violation is claimed"
-        price = "" if c.price is None else f"; price about {c.price:.3g} per unit of limit"
-        return f"{seen}: {shown}{price}"
-
     def _effort_words(self) -> str:
         return (
             f"{self.episodes} episodes of learning and {self.evaluation_episodes} of evaluation, {self.plans} plans, "
             f"{self.seconds:.1f} s, seed {self.seed}"
         )
+
+
+def constraint_words(c: ConstraintResult, seen: Interval) -> str:
+    """A constraint at a policy: what was seen of it, its limit, and what is shown."""
+    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
+    shown = "holds" if c.violation_upper <= 0 else f"violated by at most {c.violation_upper:.3g}"
+    if not np.isfinite(c.violation_upper):
+        shown = "no bound on the violation is claimed"
+    price = "" if c.price is None else f"; price about {c.price:.3g} per unit of limit"
+    return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {shown}{price}"
 
 
 def _without_infinity(entries: dict[str, Any]) -> dict[str, Any]:

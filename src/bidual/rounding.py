@@ -7,10 +7,11 @@ from jaxtyping import Float
 
 from bidual._errors import ProblemError
 from bidual.convex import TOLERANCE, AffineProgram
-from bidual.features import Psi
+from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 
 EPS = float(np.finfo(np.float64).eps)
+_PRECISION = 1e-12  # of the optimistic planner's rows
 
 
 def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"], terms: int) -> Float[np.ndarray, "n"]:
@@ -31,6 +32,12 @@ def with_resolution(program: AffineProgram, resolution: Float[np.ndarray, "m"]) 
     """The program with this resolution of its rows, and units in which violations are measured."""
     units = np.maximum(np.maximum(1.0, np.abs(program.limits)), 4 * resolution / TOLERANCE)
     return replace(program, units=units, resolution=resolution)
+
+
+def with_planner_resolution(program: AffineProgram, pieces: Pieces) -> AffineProgram:
+    """The program with what the optimistic planner can resolve: its rows meet to 1e-12 of what they can pay."""
+    largest = np.sum(np.abs(program.rows) * pieces.peaks(), axis=(1, 2))
+    return with_resolution(program, _PRECISION * np.maximum(largest, np.abs(program.limits)))
 
 
 def with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:

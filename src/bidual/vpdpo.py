@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper over an environment: plan optimistically, run the plan, learn from it, again."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -11,7 +11,8 @@ from bidual._types import Episode
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer, Choice
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge
+from bidual.policies import AbstractPolicy
 
 
 @final
@@ -20,7 +21,7 @@ class LoopState:
     """All that the loop needs to go on: what is known, and the explorer's memory."""
 
     episodes: int
-    knowledge: Knowledge
+    knowledge: AbstractKnowledge
     memory: Any
 
 
@@ -31,7 +32,7 @@ class Iteration:
 
     number: int
     choice: Choice
-    episode: Episode
+    episodes: Sequence[Episode]
     state: LoopState
 
 
@@ -42,27 +43,34 @@ def vpdpo(
     state: LoopState,
     *,
     seed: int,
+    batch: int = 1,
 ) -> Iterator[Iteration]:
-    """One `Iteration` per episode, for as long as the caller asks.
+    """One `Iteration` per batch of episodes, which is one episode in the paper, for as long as the caller asks.
 
     It yields after the update, so every yield is a state to go on from; all draws belong to (seed, episode).
     """
     knowledge, memory = state.knowledge, state.memory
-    for t in itertools.count(state.episodes + 1):
+    for done in itertools.count(state.episodes, batch):
+        t = done // batch + 1
         choice, memory = explorer(program, memory, knowledge, Draw(seed, Purpose.PLAN, t))  # dual and planner
-        episode = env.collect(choice.policy, Draw(seed, Purpose.LEARN, t))
-        knowledge = knowledge.update(episode)
-        yield Iteration(t, choice, episode, LoopState(t, knowledge, memory))
+        episodes = _collected(env, choice.policy, [Draw(seed, Purpose.LEARN, done + i + 1) for i in range(batch)])
+        knowledge = knowledge.update(*episodes)
+        yield Iteration(t, choice, episodes, LoopState(done + batch, knowledge, memory))
+
+
+def _collected(env: AbstractEnvironment, policy: AbstractPolicy, draws: list[Draw]) -> list[Episode]:
+    """A single episode may come from those that an environment made ahead; many are made for the asking."""
+    return env.collect_many(policy, draws) if len(draws) > 1 else [env.collect(policy, draws[0])]
 
 
 def first_state(
-    program: AffineProgram | ConvexProgram, explorer: AbstractExplorer[Any], knowledge: Knowledge
+    program: AffineProgram | ConvexProgram, explorer: AbstractExplorer[Any], knowledge: AbstractKnowledge
 ) -> LoopState:
     """The state before the first episode."""
     return LoopState(0, knowledge, explorer.init(program, knowledge))
 
 
-def resumed(state: LoopState, knowledge: Knowledge) -> LoopState:
+def resumed(state: LoopState, knowledge: AbstractKnowledge) -> LoopState:
     """An earlier state to go on from, with the probability of failure that is asked for now.
 
     Its counts are what was learned; the set of laws that may be true is made from them and from that probability.

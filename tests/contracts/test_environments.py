@@ -1,46 +1,34 @@
 """What every environment promises: whole episodes of its policy, and the same one for the same draw."""
 
-import gymnasium
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import bidual as bd
 from bidual._keys import Draw, Purpose
-from bidual.envs import AbstractEnvironment, Simulator, gymnasium_environment
+from bidual.envs import AbstractEnvironment, Simulator, gymnasium_environment, parallel
 from bidual.features import observed
 from bidual.policies import DeterministicPolicy, MarkovPolicy, Mixture
+from tests import remote_envs
 from tests.helpers import random_instance
 
 SIZE = (6, 2, 3, 4)
-
-
-class Walk(gymnasium.Env):
-    """Cells 1 to 5; action 3 walks left and action 4 right, or the other way with probability 0.2; 5 is the end."""
-
-    observation_space = gymnasium.spaces.Discrete(5, start=1)
-    action_space = gymnasium.spaces.Discrete(2, start=3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.cell = int(self.np_random.integers(1, 4))
-        return self.cell, {}
-
-    def step(self, action):
-        move = 2 * (action == 4) - 1
-        self.cell = max(1, self.cell + (move if self.np_random.random() < 0.8 else -move))
-        return self.cell, float(self.cell), self.cell == 5, False, {}
 
 
 SIGNALS = (
     ("reward", observed(lambda step: step.reward, 0.0, 5.0)),
     ("right", observed(lambda obs, action, next_obs, info: next_obs > obs)),
 )
+REMOTE_SIGNALS = (("noise", observed(remote_envs.noise, -9.0, 9.0)), ("right", observed(remote_envs.right)))
+THREADS = ThreadPoolExecutor(2)
 ENVIRONMENTS = {
     "simulator": lambda: Simulator(random_instance(0, SIZE).mdp),
     "simulator by step": lambda: Simulator(random_instance(1, SIZE, per_step=True).mdp),
     "simulator with masked actions": lambda: Simulator(random_instance(2, SIZE, masked=True).mdp),
     "simulator with hidden start": lambda: Simulator(random_instance(3, SIZE).mdp, hidden_start=True),
-    "gymnasium": lambda: gymnasium_environment(Walk(), 5, SIGNALS),
+    "gymnasium": lambda: gymnasium_environment(remote_envs.Walk(), 5, SIGNALS),
+    "gymnasium on workers": lambda: parallel(remote_envs.Walk, 5, THREADS, REMOTE_SIGNALS, workers=2),
     "gymnasium by name": lambda: gymnasium_environment("FrozenLake-v1", 7),
     "gymnasium with its own states": lambda: gymnasium_environment(
         "CartPole-v1", 6, states=lambda obs: int(obs[2] > 0) + 2 * int(obs[3] > 0), num_states=4

@@ -7,6 +7,7 @@ import pytest
 import bidual as bd
 from bidual.mdp import reachable
 from bidual.models import AbstractModel, Known, known
+from tests.classes import around
 
 
 def _corridor(horizon=3):
@@ -29,7 +30,16 @@ def _optimistic():
     return start.optimistic
 
 
-MODELS = {"known": lambda: known(_corridor()), "optimistic": _optimistic}
+def _plausible():
+    start = bd.models.LowRank(*around(_corridor(), 3)).start(
+        *(FEATURES.pieces((3, 6, 2)), 3, np.ones((6, 2), dtype=bool), 0.1),
+        absorbing=np.zeros(6, dtype=bool),
+        initial=np.eye(6)[0],
+    )
+    return start.optimistic
+
+
+MODELS = {"known": lambda: known(_corridor()), "optimistic": _optimistic, "plausible": _plausible}
 
 
 def test_every_implementation_is_here():

@@ -1,6 +1,7 @@
 """What every planner over a known model promises: the cheapest policy for any linear cost, and its embedding.
 
-Planners over sets of models are compared with dense references in laws/test_optimistic.py.
+Planners over sets of models are compared with dense references in laws/test_optimistic.py and
+laws/test_class_search.py.
 """
 
 import itertools
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from bidual.models import known
-from bidual.planners import AbstractPlanner, AbstractSoftPlanner, BackwardInduction, ExtendedValueIteration
+from bidual.planners import AbstractPlanner, AbstractSoftPlanner, BackwardInduction, ClassSearch, ExtendedValueIteration
 from bidual.policies import DeterministicPolicy, visits
 from tests.helpers import random_instance
 
@@ -19,7 +20,7 @@ PLANNERS = {"backward induction": BackwardInduction()}
 def test_every_implementation_is_here():
     kinds = [*AbstractPlanner.__subclasses__(), *AbstractSoftPlanner.__subclasses__()]
     shipped = {kind for kind in kinds if kind.__module__.startswith("bidual.")} - {AbstractSoftPlanner}
-    assert {type(planner) for planner in PLANNERS.values()} | {ExtendedValueIteration} == shipped
+    assert {type(planner) for planner in PLANNERS.values()} | {ExtendedValueIteration, ClassSearch} == shipped
 
 
 @pytest.fixture(params=PLANNERS)

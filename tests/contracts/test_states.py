@@ -3,41 +3,52 @@
 import copy
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import bidual as bd
 from bidual import _archive
+from bidual._course import first_course
 from bidual._prepare import prepare_learning
-from bidual.models import Tabular
+from bidual._running import Running
+from bidual.models import LowRank, Tabular
 from bidual.runs import packed, unpacked
 from bidual.tasks.riverswim import riverswim
-from bidual.vpdpo import LoopState, first_state, vpdpo
+from bidual.vpdpo import vpdpo
+from tests.classes import around
 from tests.contracts.test_explorers import EXPLORERS
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 MODELS = {"declared": Tabular(RIVER.mdp), "open": Tabular(), "per step": Tabular(RIVER.mdp, stationary=False)}
+MODELS |= {"class": LowRank(*around(RIVER.mdp, 6)), "paper's class": LowRank(*around(RIVER.mdp, 6), set="paper")}
 CASES = [(name, "declared") for name in EXPLORERS] + [
-    (name, model) for name in ("alternating", "primal-dual") for model in ("open", "per step")
+    (name, model) for name in ("alternating", "primal-dual") for model in ("open", "per step", "class", "paper's class")
 ]
 BEFORE, AFTER = 12, 12
 
 
 class Run:
-    """A setting with its first state."""
+    """A setting with its first course."""
 
     def __init__(self, explorer, model="declared"):
         self.setting = prepare_learning(RIVER.problem, RIVER.mdp, MODELS[model], explorer, delta=0.1, seed=3)
-        self.first = first_state(self.setting.program, explorer, self.setting.knowledge)
+        self.first = first_course(self.setting)
 
-    def turns(self, state, count):
-        loop = vpdpo(self.setting.program, self.setting.env, self.setting.explorer, state, seed=3)
-        return list(itertools.islice(loop, count))
+    def after(self, course, count):
+        """The turns of so many more episodes, and the course after them."""
+        running, setting = Running(self.setting, course, None), self.setting
+        turns = vpdpo(setting.program, setting.env, setting.explorer, course.loop, seed=3)
+        taken = []
+        for turn in itertools.islice(turns, count):
+            running.take(turn)
+            taken.append(turn)
+        return taken, running.course()
 
 
-def _stored(state, run, again, path):
-    words, arrays = packed(state, run.first)
+def _stored(course, run, again, path):
+    words, arrays = packed(course, run.first)
     _archive.write(path, "state", {"state": words}, arrays)
     manifest, read = _archive.read(path, "state")
     return unpacked(manifest["state"], read, again.first)
@@ -46,15 +57,15 @@ def _stored(state, run, again, path):
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_a_run_goes_on_from_a_file_as_if_it_had_never_stopped(name, model, tmp_path):
     run, again = Run(EXPLORERS[name], model), Run(copy.deepcopy(EXPLORERS[name]), model)
-    stopped = run.turns(run.first, BEFORE)[-1].state
-    rest = run.turns(stopped, AFTER)
-    resumed = again.turns(_stored(stopped, run, again, tmp_path / "state"), AFTER)
+    _, stopped = run.after(run.first, BEFORE)
+    rest, end = run.after(stopped, AFTER)
+    resumed, other_end = again.after(_stored(stopped, run, again, tmp_path / "state"), AFTER)
     for one, other in zip(rest, resumed, strict=True):
         np.testing.assert_array_equal(one.choice.policy.actions, other.choice.policy.actions)
-        np.testing.assert_array_equal(one.episode.states, other.episode.states)
+        np.testing.assert_array_equal(one.episodes[0].states, other.episodes[0].states)
         assert one.choice.plans == other.choice.plans
-    _, arrays = packed(rest[-1].state, run.first)
-    _, others = packed(resumed[-1].state, again.first)
+    _, arrays = packed(end, run.first)
+    _, others = packed(other_end, again.first)
     assert list(arrays) == list(others)
     for key, array in arrays.items():
         assert array.dtype == others[key].dtype
@@ -64,20 +75,22 @@ def test_a_run_goes_on_from_a_file_as_if_it_had_never_stopped(name, model, tmp_p
 def test_what_does_not_change_is_not_stored():
     """The problem, its features and the settings are referred to: after 12 episodes some kilobytes are left."""
     run = Run(EXPLORERS["alternating"])
-    words, arrays = packed(run.turns(run.first, BEFORE)[-1].state, run.first)
-    assert sum(array.nbytes for array in arrays.values()) + len(json.dumps(words)) < 20_000
+    words, arrays = packed(run.after(run.first, BEFORE)[1], run.first)
+    assert sum(array.nbytes for array in arrays.values()) + len(json.dumps(words)) < 30_000
     assert packed(run.first, run.first) == ({"first": 0}, {})
 
 
+def _remembering(run, memory):
+    """The first course, with something else in the explorer's memory."""
+    return replace(run.first, loop=replace(run.first.loop, memory=memory))
+
+
 def test_what_is_shared_stays_shared():
-    """A mixture counts policies by identity: two of the same must not come back as two."""
     run = Run(EXPLORERS["optimistic"])
-    last = run.turns(run.first, BEFORE)[-1]
-    twice = LoopState(
-        BEFORE, last.state.knowledge, (last.choice.policy, last.choice.policy, 0.1, np.float64(0.1), None)
-    )
+    policy = run.after(run.first, 1)[0][0].choice.policy
+    twice = _remembering(run, (policy, policy, 0.1, np.float64(0.1), None))
     words, arrays = packed(twice, run.first)
-    one, other, number, scalar, nothing = unpacked(json.loads(json.dumps(words)), arrays, run.first).memory
+    one, other, number, scalar, nothing = unpacked(json.loads(json.dumps(words)), arrays, run.first).loop.memory
     assert one is other
     assert (number, type(number)) == (0.1, float)
     assert (scalar, type(scalar)) == (0.1, np.float64)
@@ -87,7 +100,7 @@ def test_what_is_shared_stays_shared():
 def test_a_stranger_is_not_stored():
     run = Run(EXPLORERS["optimistic"])
     with pytest.raises(bd.ArchiveError, match=r"a builtins\.dict has no place in a stored state"):
-        packed(LoopState(1, run.first.knowledge, {"a": 1}), run.first)
+        packed(_remembering(run, {"a": 1}), run.first)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +114,8 @@ def test_a_stranger_is_not_stored():
         ({"array": "7", "scalar": False}, "KeyError"),
         ({"float": "one"}, "ValueError"),
         ({}, "KeyError"),
-        (7, "is a int, not a state"),
-        ({"make": "tuple", "of": []}, "is a tuple, not a state"),
+        (7, "is a int, not that of a run"),
+        ({"make": "tuple", "of": []}, "is a tuple, not that of a run"),
     ],
 )
 def test_a_damaged_state_is_refused(words, match):

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIMA = {"frozenlake.py": 0.620873}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
 LEARNS = ("frozenlake_learn.py",)
-OWN = ("cartpole_learn.py", "own_environment.py")  # environments that are made, or cut into cells, by the example
+OWN = ("cartpole_learn.py", "own_environment.py", "parallel.py")  # environments made, cut into cells, or spread
 
 
 def test_every_example_is_here():

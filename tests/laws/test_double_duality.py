@@ -164,8 +164,8 @@ def test_the_printed_update_of_the_multiplier_fails():
     program, world, truth = _made("norm constraint", 4)
     multiplier = float(truth.constraints[-1].dual_value)
     assert multiplier > 0.1
-    right, mean = _ascend(program, world, 2000, printed=False)
-    wrong, printed = _ascend(program, world, 2000, printed=True)
+    right, mean = _ascend(program, world, 800, printed=False)
+    wrong, printed = _ascend(program, world, 800, printed=True)
     assert right <= 0.05
     assert abs(mean - multiplier) <= 0.1
     assert wrong > 0.2 or abs(printed - multiplier) > 0.5

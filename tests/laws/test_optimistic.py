@@ -17,7 +17,8 @@ from scipy.optimize import brentq, linprog
 
 import bidual as bd
 from bidual.certificate import Record, lower_bound
-from bidual.certificate._optimistic import ball_minimum, least_over_set
+from bidual.certificate._ball import ball_minimum
+from bidual.certificate._optimistic import least_over_set
 from bidual.convex import AffineProgram
 from bidual.dual import ConicCorrective, FullyCorrective
 from bidual.models import Ball, Knowledge, Tabular

@@ -41,14 +41,14 @@ def stuck(explorer):
     return int(np.sum(np.array(values) < 0.95 * best))
 
 
+@pytest.mark.slow
 def test_greed_sticks_in_a_slow_chain():
     """In about a third of the seeds. With that probability 3 to 12 of 20 are seen in 98 of 100 cases."""
     assert 3 <= stuck(Greedy()) <= 12
 
 
-@pytest.mark.parametrize(
-    "explorer", [Optimistic(), pytest.param(Alternating(), marks=pytest.mark.slow)], ids=["optimistic", "alternating"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("explorer", [Optimistic(), Alternating()], ids=["optimistic", "alternating"])
 def test_optimism_does_not(explorer):
     """Never in 20 seeds; if it stuck in a seventh of them that would happen in 5 of 100 cases."""
     assert stuck(explorer) == 0

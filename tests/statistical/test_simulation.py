@@ -24,7 +24,7 @@ def solved():
 def test_simulated_signals_agree_with_the_embedding(solved, kind, part):
     task, solution = solved
     psi = task.problem.embedding.features.stage(task.mdp.successors).signals[0]
-    returns = simulate(getattr(solution, kind), task.mdp, psi[part], episodes=4000, seed=part)
+    returns = simulate(getattr(solution, kind), task.mdp, psi[part], episodes=1500, seed=part)
     error = returns.std(ddof=1) / np.sqrt(len(returns))
     assert abs(returns.mean() - solution.embedding[:, part].sum()) <= STANDARD_ERRORS * error
 
@@ -36,6 +36,6 @@ def test_the_comparison_has_power(solved):
     lazy[..., 1] *= 0.9
     lazy[..., 0] = 1 - lazy[..., 1]
     psi = task.problem.embedding.features.stage(task.mdp.successors).signals[0]
-    returns = simulate(bd.policies.MarkovPolicy(lazy), task.mdp, psi[1], episodes=4000, seed=1)
+    returns = simulate(bd.policies.MarkovPolicy(lazy), task.mdp, psi[1], episodes=1500, seed=1)
     error = returns.std(ddof=1) / np.sqrt(len(returns))
     assert abs(returns.mean() - solution.embedding[:, 1].sum()) > STANDARD_ERRORS * error

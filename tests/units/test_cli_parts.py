@@ -92,7 +92,7 @@ def test_speed_is_that_of_the_last_seconds():
 
 @pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99.0, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
 def test_durations(seconds, words):
-    assert _progress._duration(seconds) == words
+    assert _progress.duration(seconds) == words
 
 
 def test_an_unknown_support_declares_only_what_is_never_left():

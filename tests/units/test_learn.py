@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _learn
+from bidual import _running
 from bidual._prepare import prepare_learning
 from bidual.envs import Simulator, gymnasium_environment
 from bidual.explorers import Greedy, Optimistic
@@ -312,6 +312,24 @@ def test_nothing_is_hoped_for_after_the_end_of_an_episode():
     assert result.output("certainty-equivalent policy").objective.value == pytest.approx(0.7)
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_bounds_of_a_signal_need_not_hold_after_the_end_of_an_episode(noisy):
+    """Where nothing is paid: 0 is outside of them."""
+    signal = bd.features.observed(lambda step: step.reward, 0.5, 1.0, noisy=noisy)
+    x = bd.features.signals(reward=signal).embedding(4)
+    result = bd.learn(bd.Problem(cp.Maximize(cp.sum(x.reward))), Ends(), ENDS, episodes=20, evaluation=20, seed=0)
+    assert result.lower <= 0.7 <= result.upper
+    assert noisy or abs(result.upper - 0.7) <= 1e-8
+
+
+def test_a_constraint_on_an_auxiliary_variable_alone_is_told_as_what_it_is():
+    mdp, v = bd.TabularMDP(np.full((2, 2, 2), 0.5), 0, 3), cp.Variable()
+    x = mdp.embedding(a=np.array([0.0, 1.0]))
+    problem = bd.Problem(cp.Minimize(cp.square(cp.sum(x.a))), {"w": v <= 1, "v": cp.abs(cp.sum(x.a) - v) <= 1})
+    with pytest.raises(bd.ProblemError, match="other variables besides the embedding"):
+        bd.learn(problem, mdp, episodes=3)
+
+
 def test_a_signal_that_is_no_function_of_the_transition_has_no_bound():
     noisy = Ends(pays=lambda rng: float(rng.random()))
     result = bd.learn(_ends(), noisy, ENDS, episodes=20, evaluation=20, seed=0)
@@ -320,6 +338,23 @@ def test_a_signal_that_is_no_function_of_the_transition_has_no_bound():
     assert all(look.bound is None for look in result.history)
     assert any("signal 'reward' is no function of the transition" in words for words in result.assumptions)
     assert "no bound on what other policies can reach is claimed" in str(result)
+
+
+def test_a_signal_that_is_seen_to_vary_late_leaves_no_earlier_bound():
+    """It pays 0.7 for 40 episodes and then sometimes 1: what the first looks showed rests on what is not so."""
+    late = Ends(pays=lambda rng: 0.7 if late.resets <= 40 or rng.random() < 0.9 else 1.0)
+    result = bd.learn(_ends(), late, ENDS, episodes=35, evaluation=5, seed=0)
+    assert abs(result.upper - 0.7) <= 1e-8
+    again = result.certify(60)
+    assert again.upper is None
+    assert all(look.bound is None for look in again.history)
+    late = Ends(pays=lambda rng: 0.7 if late.resets <= 40 or rng.random() < 0.9 else 1.0)
+    for episodes, evaluation in ((100, 20), (40, 60), (100, 0)):
+        late.resets = 0
+        result = bd.learn(_ends(), late, ENDS, episodes=episodes, evaluation=evaluation, seed=0)
+        assert result.upper is None
+        assert all(look.bound is None for look in result.history)
+        assert "no bound on what other policies can reach is claimed" in str(result)
 
 
 def test_a_signal_that_is_declared_noisy_has_a_bound_on_its_mean():
@@ -356,7 +391,7 @@ def test_another_seed_gives_another_result(learned):
 
 def test_progress_changes_nothing(learned, monkeypatch):
     """Nor does how often it is told: with no time between words there are some after every episode."""
-    monkeypatch.setattr(_learn, "_SECONDS_BETWEEN_WORDS", -1.0)
+    monkeypatch.setattr(_running, "_SECONDS_BETWEEN_WORDS", -1.0)
     looks = []
     assert same(learned, river(progress=looks.append))
     assert [look.episodes for look in looks] == list(range(1, 41))
@@ -400,42 +435,24 @@ def walked():
     return walk(Walk())
 
 
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(walked):
-    """The counts, the policies chosen, the output and its evaluation are those of the run without interruption.
-
-    What is said about mixtures is about the episodes since, and of the looks before only the state is kept.
-    """
-    env = Walk(fails_at=13)
-    with pytest.raises(bd.EnvError, match=r"the power is out.*\n12 episodes before it are kept") as caught:
+@pytest.mark.parametrize("fails_at", [1, 13, 17, 18, 30, 31, 35])
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(fails_at, walked):
+    """Also from an error right after a look, and from one during evaluation, which begins with episode 31."""
+    kept = min(fails_at - 1, 30)
+    env = Walk(fails_at=fails_at)
+    with pytest.raises(bd.EnvError, match=rf"the power is out.*\n{kept} episodes before it are kept") as caught:
         walk(env)
     state = caught.value.state
-    assert state.episodes == state.knowledge.counts.episodes == 12
-    rest = walk(env, state=state)
-    assert rest.episodes == 30
-    np.testing.assert_array_equal(rest.knowledge.counts.transitions, walked.knowledge.counts.transitions)
-    np.testing.assert_array_equal(rest.knowledge.counts.sums, walked.knowledge.counts.sums)
-    np.testing.assert_array_equal(rest.policy.table, walked.policy.table)
-    assert [p.actions.tolist() for p in rest.executed] == [p.actions.tolist() for p in walked.executed[12:]]
-    assert rest.outputs[0].objective == walked.outputs[0].objective
-    assert rest.outputs[0].constraints == walked.outputs[0].constraints
-    assert rest.history[-1].bound >= walked.history[-1].bound
-    assert rest.output("uniform mixture").episodes == 18
-
-
-def test_what_was_learned_survives_an_error_during_evaluation(walked):
-    """Episodes 31 and on are evaluation."""
-    with pytest.raises(bd.EnvError, match="the power is out") as caught:
-        walk(Walk(fails_at=35))
-    state = caught.value.state
-    assert state.episodes == state.knowledge.counts.episodes == 30
-    assert np.all(state.knowledge.counts.transitions <= walked.knowledge.counts.transitions)
+    assert state.episodes == state.loop.knowledge.counts.episodes == kept
+    assert same(walk(env, state=state), walked)
+    assert same(walk(env, state=state), walked)  # the state is not used up
 
 
 def test_a_state_takes_on_the_delta_of_the_run_that_goes_on():
     """Else a set made for 0.5 would be printed as one for 0.01."""
     with pytest.raises(bd.EnvError) as caught:
         walk(Walk(fails_at=13), delta=0.5)
-    assert caught.value.state.knowledge.delta == 0.25
+    assert caught.value.state.loop.knowledge.delta == 0.25
     strict, loose = (walk(Walk(), state=caught.value.state, delta=delta) for delta in (0.01, 0.5))
     assert strict.knowledge.delta == 0.005
     assert strict.upper > loose.upper + 0.01
@@ -460,7 +477,7 @@ def test_a_start_state_that_was_declared_impossible_is_an_error():
 @pytest.mark.parametrize("between", [-1.0, math.inf], ids=["many words", "no words"])
 def test_stops_as_soon_as_it_may(between, monkeypatch):
     """At the first look after 100 episodes; words between the looks, even before the first, stop nothing."""
-    monkeypatch.setattr(_learn, "_SECONDS_BETWEEN_WORDS", between)
+    monkeypatch.setattr(_running, "_SECONDS_BETWEEN_WORDS", between)
     mdp, x = bandit()
     problem = bd.Problem(cp.Maximize(cp.sum(x.reward)))
     result = bd.learn(problem, mdp, Tabular(mdp), episodes=10_000, stop_when=bd.stop_when(gap=0.2))

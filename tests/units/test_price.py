@@ -59,7 +59,9 @@ def _rows(instance, others, limit):
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("kind", [{}, {"per_step": True}, {"masked": True}])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_limits_kept_and_not_kept_are_the_occupancy_programs(seed, kind, rows):
     """The same limits for every problem, from one that no policy keeps to one that every policy keeps."""
     instance = random_instance(seed, (12, 3, 4, 6), **kind)

@@ -8,4 +8,5 @@ from bidual.bounds._differences import jensen as jensen
 from bidual.bounds._differences import lipschitz_change as lipschitz_change
 from bidual.bounds._executed import Executed as Executed
 from bidual.bounds._restarts import Restarts as Restarts
+from bidual.bounds._split import Alone as Alone
 from bidual.bounds._split import Split as Split

@@ -48,6 +48,25 @@ class Split:
         return self.delta / 16 / _sides(functionals)
 
 
+@final
+@dataclass(frozen=True)
+class Alone:
+    """All of `delta` for one evaluation, nothing else is claimed: an equal share for either side of a functional."""
+
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        check_delta("delta", self.delta)
+
+    def evaluation(self, round: int, functionals: int) -> tuple[float, float]:
+        """What it pays at least, and at most."""
+        if round != 1:
+            raise ProblemError(f"all of delta is for one round; got round {round!r}")
+        each = self.delta / _sides(functionals)
+        return each, each
+
+
 def share(k: int) -> float:
     """The k-th part of 1 = sum over k = 1, 2, ... of 6 / (pi k)^2."""
     if k < 1:

@@ -1,75 +1,18 @@
-"""The lower bound of a learned model: the least value of a linear cost over all laws that may be true.
+"""The least value of a linear cost over sets of laws, one for every row of transitions.
 
-It is computed anew, in plain NumPy, for the sets that `models` describes, and shares no code with the planner. For a
-ball every y gives a valid bound (see `planners/_rows.py`); the best one is found by halving. The rounding error is
-carried along: each step adds what its own sums, logarithms and exponentials can have lost.
+It is computed anew, in plain NumPy, for the sets that `models` describes, and shares no code with the planner. The
+rounding error is carried along: each step adds what its own sums, logarithms and exponentials can have lost.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import CertificateError
 from bidual._types import at_step
-from bidual.certificate._cuts import cut_of
-from bidual.certificate._types import Record
-from bidual.convex import AffineProgram, ConvexProgram
+from bidual.certificate._ball import Least, ball_minimum
 from bidual.features import Pieces
 from bidual.models import Optimistic, Paid, paid_on_lists
 from bidual.rounding import EPS
-
-_HALVINGS = 26  # leave log y good to 1e-6, and the bound to its square
-
-
-class Least(NamedTuple):
-    """A value from below and what rounding can have added to it."""
-
-    value: float
-    error: float
-
-
-def lower_bound(
-    program: AffineProgram | ConvexProgram, record: Record, model: Optimistic, pieces: Pieces
-) -> float | None:
-    """The bound that a record proves over all laws of a model: on the optimum, or with weight 0 on the violation.
-
-    None where the record has no multipliers. It holds if the true law is among those of the model.
-    """
-    horizon = _horizon(program)
-    if isinstance(program, AffineProgram):
-        return _affine(program, record, model, pieces)
-    peaks = np.broadcast_to(pieces.peaks(), (horizon, pieces.psi.dimension))
-    image = program.image
-    cut = cut_of(program, record, np.abs(image.offset) + image.spread(peaks))
-    if cut is None:
-        return None
-    theta = image.adjoint(cut.slope)
-    magnitude = abs(image.matrix).T @ cut.magnitude
-    magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
-    terms = cut.terms + int(np.diff(image.matrix.tocsc().indptr).max(initial=0))
-    shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
-    least = least_over_set(model, pieces, theta, magnitude, terms)
-    slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
-    return least.value + cut.constant + float(cut.slope @ image.offset) - slack
-
-
-def _affine(program: AffineProgram, record: Record, model: Optimistic, pieces: Pieces) -> float:
-    gamma, weight = record.gamma, record.objective_weight
-    if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
-        raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
-    if np.where(program.equality, 0.0, gamma).min(initial=0.0) < 0:
-        raise CertificateError("a multiplier of an inequality is negative: it proves nothing")
-    if weight == 0 and abs(float(np.abs(gamma) @ program.units) - 1) > 8 * max(1, gamma.size) * EPS:
-        raise CertificateError("the multipliers of a clash must sum to 1 in units")
-    magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
-    constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
-    least = least_over_set(model, pieces, program.theta(gamma, weight), magnitude, gamma.size + 1)
-    return least.value + weight * program.offset - float(gamma @ program.limits) - least.error - 4 * EPS * constants
-
-
-def _horizon(program: AffineProgram | ConvexProgram) -> int:
-    return len(program.objective) if isinstance(program, AffineProgram) else program.image.horizon
 
 
 def least_over_set(
@@ -136,35 +79,6 @@ def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
     value, lost = ball_minimum(frequencies[None], np.array([radius]), V[None, states])
     return float(value[0]), float(lost[0])
-
-
-def ball_minimum(
-    phat: Float[np.ndarray, "*rows k"], radius: Float[np.ndarray, "*rows"], W: Float[np.ndarray, "*rows k"]
-) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """The least P . W over {KL(phat || P) <= radius} from below, and what rounding can have added."""
-    possible = (radius[..., None] > 0) | (phat > 0)
-    least = np.where(possible, W, np.inf).min(axis=-1)
-    d = np.where(possible, W - least[..., None], 0.0)
-    spread = np.where(phat > 0, d, 0.0).max(axis=-1)
-    searched = np.isfinite(radius) & (radius > 0) & (spread > 0)
-    eps, scale = np.where(searched, radius, 1.0), np.where(spread > 0, spread, 1.0)
-    low, high = np.full(eps.shape, -25.0), np.full(eps.shape, 30.0)  # log(y scale)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        A, B = _tilted(phat, d, np.exp(middle) / scale)
-        beyond = A + np.log(np.where(B > 0, B, 1.0)) > eps
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    y = np.exp(low) / scale
-    A, _ = _tilted(phat, d, y)
-    bound = np.where(searched, np.expm1(A - eps) / y, np.where(radius == 0, np.sum(phat * d, axis=-1), 0.0))
-    # A loses (K + 4) eps for each of its logarithms; times exp(A - eps) / y, a mean of 1/y + d, that moves the bound.
-    lost = (1 / y + spread) * (phat.shape[-1] + 8) * EPS * (2 + np.log1p(spread * y))
-    return least + bound, np.where(searched, lost, 8 * EPS * spread) + 4 * EPS * np.abs(least)
-
-
-def _tilted(phat: np.ndarray, d: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    u = 1 + d * y[..., None]
-    return np.sum(phat * np.log(u), axis=-1), np.sum(phat / u, axis=-1)
 
 
 def _boxes(

@@ -5,10 +5,10 @@ import sys
 
 from bidual._errors import BidualError
 from bidual._version import __version__
-from bidual.cli import check, demo, learn, new, price, solve, tasks
+from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
 
 INTERRUPTED = 130
-_COMMANDS = (demo, tasks, new, solve, learn, price, check)
+_COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="bidual",
         description="Constrained convex Markov decision processes: policies with certificates.",
         epilog="exit codes: 0 solved, feasible or learned, 1 internal error or failed check, 2 usage or bad input, "
-        "3 infeasible, 4 undecided, 5 unreadable file, 130 interrupted",
+        "3 infeasible, 4 undecided, 5 a file or a stored run that cannot be read or written, 130 interrupted",
     )
     parser.add_argument("--version", action="version", version=f"bidual {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

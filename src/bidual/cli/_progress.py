@@ -80,11 +80,11 @@ def _learning_words(look: "Look", episodes: int, speed: float | None, *, maximis
     if look.episodes >= episodes:
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:
-        parts += [f"{speed:.0f} episodes/s", f"{_duration((episodes - look.episodes) / speed)} left"]
+        parts += [f"{speed:.0f} episodes/s", f"{duration((episodes - look.episodes) / speed)} left"]
     return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -9,9 +9,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "check",
         help="re-run the independent checker on a saved solution",
-        description="Derive every bound of a saved solution again from its policy, model and multipliers.",
+        description="Derive every bound of a saved solution again: from its policy, model and multipliers where the "
+        "model is known, and from counts, multipliers and samples where it was learned.",
     )
-    parser.add_argument("solution", type=Path, metavar="SOLUTION", help="a file that solve wrote with --out")
+    parser.add_argument(
+        "solution", type=Path, metavar="RUN|FILE", help="the folder of a run, or a file that solve wrote with --out"
+    )
     parser.set_defaults(run=run)
 
 

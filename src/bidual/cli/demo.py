@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual.cli.learn import learned
+from bidual.cli._options import Options, unknown_of
+from bidual.cli.learn import with_progress
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -38,14 +39,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Learn the rover, say what is certain, and put the truth beside it."""
-    from bidual.cli._target import load_unknown
     from bidual.cli._truth import truth_of
 
     args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
-    target = load_unknown("rover", [], "declared")
-    print(_WORDS.format(episodes=args.episodes), flush=True)
     # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
-    solution = learned(target, episodes=args.episodes, evaluation=2 * args.episodes)
+    options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
+    target = unknown_of(options)
+    print(_WORDS.format(episodes=args.episodes), flush=True)
+    solution = with_progress(options, target)
     print(_certain(solution), flush=True)
     assert target.truth is not None  # a task is simulated
     truth = truth_of(solution, target.problem, target.truth)

@@ -5,16 +5,17 @@ import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bidual.cli._exploring import DUALS, EXPLORERS, explorer_named
+from bidual._errors import TaskError
+from bidual.cli._exploring import DUALS, EXPLORERS
 from bidual.cli._history import write_history
+from bidual.cli._options import Options, learned, unknown_of
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
-    from bidual.explorers import AbstractExplorer
     from bidual.learned import Learned
-    from bidual.models import Tabular
+    from bidual.runs import Folder
 
 SETS = ("ball", "box", "bernstein", "l1")  # those of bidual.models, which would take a second to import for --help
 _INFEASIBLE, _UNDECIDED = 3, 4
@@ -30,13 +31,32 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument(
         "target",
+        nargs="?",
         metavar="TASK|FILE.py",
-        help="a name from 'bidual tasks', or a Python file that defines problem and env (or mdp), and maybe model",
+        help="a name from 'bidual tasks', or a Python file that defines problem and env (or mdp), and maybe model; "
+        "not needed with --resume",
+    )
+    parser.add_argument(
+        "--run", type=Path, metavar="DIR", help="store the run in this folder, a new one", dest="folder"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in --run DIR, with its own options, to the last bit"
+    )
+    parser.add_argument(
+        "--checkpoint-every", type=int, metavar="N", help="episodes between checkpoints (default: by the clock)"
+    )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write the numbers of --run DIR for TensorBoard (an extra)",
+    )
+    parser.add_argument(
+        "--batch", type=int, default=1, metavar="M", help="episodes to run with each policy that is chosen (default 1)"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
     )
-    parser.add_argument("--episodes", type=int, default=1000, metavar="N", help="to learn from (default 1000)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="to learn from (default 1000)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of everything random (default 0)")
     parser.add_argument(
         "--delta", type=float, default=0.05, help="all bounds hold at once with probability 1 - delta (default 0.05)"
@@ -80,23 +100,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Learn and report."""
     from bidual.cli._files import to_json, write_learned
-    from bidual.cli._target import load_unknown
     from bidual.cli._truth import truth_of
 
-    target = load_unknown(args.target, args.settings, args.support)
-    target = replace(target, model=_declared(target.model, args.confidence, per_step=args.per_step))
+    options = _options(args)
+    target = unknown_of(options)
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
-    solution = learned(
-        target,
-        episodes=args.episodes,
-        seed=args.seed,
-        delta=args.delta,
-        evaluation=args.evaluation,
-        stop_gap=args.stop_gap,
-        time_limit=args.time_limit,
-        explorer=explorer_named(args.explorer, args.dual),
-    )
+    solution = with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
     print(to_json(solution) if args.json else solution, flush=True)
     if args.json and solution.conflict is not None:
         print(f"bidual: {solution.conflict}", file=sys.stderr)
@@ -111,54 +121,78 @@ def run(args: argparse.Namespace) -> int:
     if args.history is not None:
         regret = None if target.truth is None else solution.regret(target.truth)
         print(f"wrote {write_history(solution, regret, args.history)}", file=sys.stderr)
-    return _exit_code(solution, args)
+    return _exit_code(solution, args, options.episodes)
 
 
-def _declared(model: "Tabular | None", confidence: str | None, *, per_step: bool) -> "Tabular":
-    """What is declared, with what the options add to it."""
-    from bidual.models import Tabular
+def _options(args: argparse.Namespace) -> Options:
+    """Those of the command line or, where a run is resumed without naming its task, those that it was started with."""
+    if args.target is None:
+        if not (args.resume and args.folder is not None):
+            raise TaskError(
+                "name a task or a file to learn ('bidual tasks' lists tasks), or resume: --run DIR --resume"
+            )
+        from bidual.runs import read_manifest
 
-    model = model or Tabular()
-    return replace(model, set=confidence or model.set, stationary=model.stationary and not per_step)
+        stored = Options.from_dict(read_manifest(args.folder)["options"])
+        return stored if args.episodes is None else replace(stored, episodes=args.episodes)
+    return Options(
+        target=args.target,
+        settings=tuple(args.settings),
+        episodes=1000 if args.episodes is None else args.episodes,
+        seed=args.seed,
+        delta=args.delta,
+        support=args.support,
+        evaluation=args.evaluation,
+        stop_gap=args.stop_gap,
+        explorer=args.explorer,
+        dual=args.dual,
+        confidence=args.confidence,
+        per_step=args.per_step,
+        batch=args.batch,
+    )
 
 
-def learned(
-    target: "Unknown",
-    *,
-    episodes: int,
-    seed: int = 0,
-    delta: float = 0.05,
-    evaluation: int | None = None,
-    stop_gap: float | None = None,
-    time_limit: float | None = None,
-    explorer: "AbstractExplorer[Any] | None" = None,
+def _folder(args: argparse.Namespace, options: Options) -> "Folder | None":
+    if args.folder is None:
+        for name in ("resume", "checkpoint_every", "tensorboard"):
+            if getattr(args, name):
+                raise TaskError(f"--{name.replace('_', '-')} is about a stored run: say which with --run DIR")
+        return None
+    from bidual.runs import Folder
+
+    return Folder(
+        args.folder,
+        resume=args.resume,
+        every=args.checkpoint_every,
+        task=options.target,
+        options=options.to_dict(),
+        tensorboard=args.tensorboard,
+    )
+
+
+def with_progress(
+    options: Options, target: "Unknown", *, time_limit: float | None = None, run: "Folder | None" = None
 ) -> "Learned":
     """Learn with a progress line."""
-    from bidual._learn import learn, stop_when
     from bidual.cli._progress import learning_line
 
-    line = learning_line(target.name, episodes, maximises=target.problem.maximises)
-    # An environment may print, and stdout belongs to the result.
-    with line as progress, contextlib.redirect_stdout(sys.stderr):
-        solution = learn(
-            target.problem,
-            target.env,
-            target.model,
-            episodes=episodes,
-            seed=seed,
-            delta=delta,
-            explorer=explorer,
-            evaluation=evaluation,
-            stop_when=None if stop_gap is None else stop_when(stop_gap),
-            time_limit=time_limit,
-            progress=progress,
-        )
-    return replace(solution, task=target.name)
+    line = learning_line(target.name, options.episodes, maximises=target.problem.maximises)
+    try:
+        # An environment may print, and stdout belongs to the result.
+        with line as progress, contextlib.redirect_stdout(sys.stderr):
+            solution = learned(options, target, time_limit=time_limit, progress=progress, run=run)
+    except KeyboardInterrupt:
+        if run is not None:
+            print(f"the run is stored: 'bidual learn --run {run.path} --resume' goes on with it", file=sys.stderr)
+        raise
+    if run is not None:
+        print(f"stored in {run.path}", file=sys.stderr)
+    return solution
 
 
-def _exit_code(solution: "Learned", args: argparse.Namespace) -> int:
+def _exit_code(solution: "Learned", args: argparse.Namespace, episodes: int) -> int:
     """Spent episodes are a success, whatever they have shown, unless more was required."""
     if solution.status == "infeasible":
         return _INFEASIBLE
-    unfinished = args.require_certificate or solution.episodes < args.episodes
+    unfinished = args.require_certificate or solution.episodes < episodes
     return _UNDECIDED if solution.status == "undecided" and unfinished else 0

@@ -6,14 +6,40 @@ estimate of a mean is found by nobody.
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from bidual._errors import EnvError
 
-if TYPE_CHECKING:
-    from gymnasium import Env
+
+@runtime_checkable
+class Playable(Protocol):
+    """What is called of a `gymnasium.Env`, and nothing more."""
+
+    def reset(self, *, seed: int) -> object:
+        """Start an episode."""
+        ...
+
+    def step(self, action: int) -> object:
+        """Go on with it."""
+        ...
+
+    def close(self) -> None:
+        """No more episodes."""
+        ...
+
+
+class Raised(Exception):
+    """An exception in another process, in the words that `told` has for it."""
+
+
+class Unanswered(Exception):
+    """A call that another process gave no answer to: what happened, and what to do about it."""
+
+    def __init__(self, happened: str, remedy: str) -> None:
+        super().__init__(happened)
+        self.remedy = remedy
 
 
 class Moment(NamedTuple):
@@ -37,14 +63,13 @@ class Answer(NamedTuple):
     info: dict[str, Any]
 
 
-def call_reset(env: "Env[Any, Any]", seed: int, moment: Moment) -> object:
+def call_reset(env: Playable, seed: int, moment: Moment) -> object:
     """The first observation of an episode."""
     try:
         answer = env.reset(seed=seed)
     except Exception as error:
-        raise EnvError(
-            f"env.reset(seed={seed}) failed at {moment}: {_told(error)}. It must take a seed and start an episode"
-        ) from error
+        remedy = "It must take a seed and start an episode"
+        raise _failed(f"env.reset(seed={seed})", moment, error, remedy) from error
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
         raise EnvError(
             f"env.reset must return (observation, info) with a dict as info; at {moment} it returned {answer!r:.80}. "
@@ -53,15 +78,13 @@ def call_reset(env: "Env[Any, Any]", seed: int, moment: Moment) -> object:
     return answer[0]
 
 
-def call_step(env: "Env[Any, Any]", action: int, moment: Moment) -> Answer:
+def call_step(env: Playable, action: int, moment: Moment) -> Answer:
     """One step, which must not be cut short by a time limit."""
     try:
         answer = env.step(action)
     except Exception as error:
-        raise EnvError(
-            f"env.step({action}) failed at {moment}: {_told(error)}. Correct the environment; reset with the same "
-            "seed and the same actions it fails again"
-        ) from error
+        remedy = "Correct the environment; reset with the same seed and the same actions it fails again"
+        raise _failed(f"env.step({action})", moment, error, remedy) from error
     obs, reward, terminated, truncated, info = _five(answer, moment)
     value = as_number(reward)
     if value is None or not math.isfinite(value):
@@ -110,5 +133,12 @@ def _refuse_time_limit(moment: Moment) -> None:
         )
 
 
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def told(error: Exception) -> str:
+    """An exception in words, wherever it was raised."""
+    return str(error) if isinstance(error, Raised) else f"{type(error).__name__}: {error}"
+
+
+def _failed(call: str, moment: Moment, error: Exception, remedy: str) -> EnvError:
+    if isinstance(error, Unanswered):
+        return EnvError(f"{call} at {moment} {error}. {error.remedy}")
+    return EnvError(f"{call} failed at {moment}: {told(error)}. {remedy}")

@@ -1,14 +1,16 @@
 """Opening a Gymnasium environment: what it must be, and how its observations and actions are numbered."""
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from bidual._errors import EnvError, ModelError
-from bidual.envs._calls import Moment
+from bidual.envs._calls import Moment, Playable
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -51,23 +53,64 @@ class Numbering:
         return "the environment gave the observation" if self.function is None else f"states({obs!r:.80}) gave"
 
 
-def open_env(env: "Env[Any, Any] | str", options: Mapping[str, object]) -> "Env[Any, Any]":
+def open_env(
+    env: "Env[Any, Any] | str | Callable[[], Env[Any, Any]]", options: Mapping[str, object]
+) -> "Env[Any, Any]":
     """The environment, made without a time limit if it is given by name: the horizon is ours."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise EnvError(f"this environment needs the package gymnasium: pip install gymnasium ({error})") from error
+    kind = _env_class()
     if isinstance(env, str):
         return _make(env, options)
     if options:
         raise ModelError(
             f"options ({', '.join(options)}) are for environments given by name: set them in the one given"
         )
-    if not isinstance(env, gymnasium.Env):
+    if isinstance(env, kind):
+        return env
+    if callable(env):
+        return _called(env)
+    raise EnvError(
+        f"an environment must be a gymnasium.Env, or the name of one; got a {type(env).__name__}. "
+        "A function that makes one will do as well; a known model goes to bd.envs.Simulator"
+    )
+
+
+def check_maker(env: object, where: str) -> None:
+    """Another process must make the environment itself: an object that is there already cannot be sent to it."""
+    if not isinstance(env, str) and (isinstance(env, _env_class()) or not callable(env)):
         raise EnvError(
-            f"an environment must be a gymnasium.Env, or the name of one; got a {type(env).__name__}. "
-            "A known model goes to bd.envs.Simulator"
+            f"env must be a name, or a function without arguments that makes the environment, {where}: another "
+            f"process makes it; got a {type(env).__name__}"
         )
+
+
+def check_limit(limit: float | None) -> float | None:
+    """A positive number of seconds, or none."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 < limit < math.inf:
+        raise ModelError(f"step_limit must be a positive number of seconds; got {limit!r}")
+    return float(limit)
+
+
+def _env_class() -> "type[Env[Any, Any]]":
+    """Gymnasium is imported at first use."""
+    try:
+        from gymnasium import Env
+    except ImportError as error:
+        raise EnvError(f"this environment needs the package gymnasium: pip install gymnasium ({error})") from error
+    return Env
+
+
+def _called(function: "Callable[[], Env[Any, Any]]") -> "Env[Any, Any]":
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        env = function()
+    except Exception as error:  # a function of the user may raise anything
+        raise EnvError(
+            f"{name}() was to make the environment and failed: {type(error).__name__}: {error}. Correct the function"
+        ) from error
+    if not isinstance(env, _env_class()):
+        raise EnvError(f"{name}() was to make a gymnasium.Env; it made a {type(env).__name__}: correct the function")
     return env
 
 
@@ -85,7 +128,7 @@ def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
         raise EnvError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
 
 
-def number_actions(env: "Env[Any, Any]") -> tuple[int, int]:
+def number_actions(env: Playable) -> tuple[int, int]:
     """How many actions there are, and the first of them."""
     from gymnasium.spaces import Discrete
 
@@ -98,7 +141,7 @@ def number_actions(env: "Env[Any, Any]") -> tuple[int, int]:
     return int(space.n), int(space.start)
 
 
-def number_states(env: "Env[Any, Any]", states: Callable[[Any], int] | None, num_states: int | None) -> Numbering:
+def number_states(env: Playable, states: Callable[[Any], int] | None, num_states: int | None) -> Numbering:
     """The numbering of a Discrete observation space, or that of a function."""
     from gymnasium.spaces import Discrete
 

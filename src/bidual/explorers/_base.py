@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, final
 
 from bidual._keys import Draw
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge
 from bidual.policies import DeterministicPolicy
 
 Memory = TypeVar("Memory")
@@ -30,11 +30,11 @@ class AbstractExplorer(abc.ABC, Generic[Memory]):
         """What theory says about this way of exploring, in a few words."""
 
     @abc.abstractmethod
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Memory:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Memory:
         """The memory before the first episode."""
 
     @abc.abstractmethod
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Memory, knowledge: Knowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Memory, knowledge: AbstractKnowledge, draw: Draw
     ) -> tuple[Choice, Memory]:
         """Choose the policy of one episode; `draw` is the only source of randomness."""

@@ -10,8 +10,8 @@ from bidual.explorers._inner import AbstractInner, Corrective, Mixed
 from bidual.explorers._linearised import Linearised
 from bidual.explorers._replanning import AbstractReplanning, Planned
 from bidual.features import Psi
-from bidual.models import AbstractModel, Knowledge, Known, Layout
-from bidual.planners import AbstractPlanner, BackwardInduction, ExtendedValueIteration
+from bidual.models import AbstractKnowledge, AbstractModel, Known, Layout
+from bidual.planners import AbstractPlanner, BackwardInduction, optimist
 
 World = tuple[AbstractModel, Layout, AbstractPlanner[Any]]  # what an explorer plans in, and with
 
@@ -36,7 +36,7 @@ def planned(
     replanning: AbstractReplanning,
     program: AffineProgram | ConvexProgram,
     memory: Lazy,
-    knowledge: Knowledge,
+    knowledge: AbstractKnowledge,
     draw: Draw,
     world: Callable[[], World],
 ) -> tuple[Choice, Lazy]:
@@ -47,12 +47,12 @@ def planned(
     return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
 
 
-def all_laws(knowledge: Knowledge) -> World:
+def all_laws(knowledge: AbstractKnowledge) -> World:
     """Everything that may be true."""
-    return knowledge.optimistic, knowledge.layout, ExtendedValueIteration()
+    return knowledge.optimistic, knowledge.layout, optimist(knowledge.optimistic)
 
 
-def one_law(knowledge: Knowledge, law: Callable[[], tuple[Known, Psi]]) -> World:
+def one_law(knowledge: AbstractKnowledge, law: Callable[[], tuple[Known, Psi]]) -> World:
     """A single law to plan in; all of them while it is not known where episodes start."""
     if not knowledge.counts.episodes and knowledge.initial is None:
         return all_laws(knowledge)
@@ -60,11 +60,11 @@ def one_law(knowledge: Knowledge, law: Callable[[], tuple[Known, Psi]]) -> World
     return model, model.restrict(psi), BackwardInduction()
 
 
-def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: Knowledge) -> bool:
+def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: AbstractKnowledge) -> bool:
     return memory.planned is None or rule.due(memory.planned, knowledge.counts)
 
 
-def _now(knowledge: Knowledge) -> Planned:
+def _now(knowledge: AbstractKnowledge) -> Planned:
     return Planned(knowledge.counts.episodes, knowledge.counts.pairs)
 
 

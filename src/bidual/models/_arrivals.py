@@ -73,6 +73,10 @@ def _observed(
     else:
         guess = np.full(n.shape, 0.5 * (low + high))
     ends = [np.where(n > 0, mean, other) for mean, other in ((least, low), (largest, high), (value, guess))]
+    if not low <= 0 <= high:  # nothing is paid after the end of an episode, whatever is declared
+        ended = counts.support.absorbing[:, None, None]
+        ends[0] = np.where(ended, np.minimum(ends[0], 0.0), ends[0])
+        ends[1] = np.where(ended, np.maximum(ends[1], 0.0), ends[1])
     if one.at_end:
         paying = counts.support.absorbing[counts.support.filled] & ~counts.support.absorbing[:, None, None]
         ends = [np.where(paying, end, 0.0) for end in ends]

@@ -13,6 +13,7 @@ from bidual.policies import DeterministicPolicy
 
 if TYPE_CHECKING:
     from bidual.models._arrivals import Arrivals
+    from bidual.models._plausible import Expected
 
 
 @final
@@ -23,7 +24,7 @@ class Layout:
     psi: Psi
     signals: Float[Placed, "steps d A R"]
     kept: Int[np.ndarray, "R"]
-    arrivals: "Arrivals | None" = None  # what is paid on arrival, where the law of arrivals is not known
+    arrivals: "Arrivals | Expected | None" = None  # what is paid on arrival, where the law of arrivals is not known
     positions: tuple[int, ...] = ()  # of these payments among the signals
 
     def cost(
@@ -61,5 +62,5 @@ class AbstractModel(abc.ABC):
         """Features over the model's own states, in the planner's layout."""
 
     @abc.abstractmethod
-    def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
+    def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
         """Actions over the model's own states as a policy over all states."""

@@ -37,6 +37,11 @@ class Counts:
         """The numbers of transitions over all steps."""
         return self.transitions[0] if len(self.transitions) == 1 else self.transitions.sum(axis=0)
 
+    @property
+    def told(self) -> bool:
+        """Whether every signal is a function of the transition, as far as was seen, or was declared noisy."""
+        return bool(np.all(self.steady | self.noisy))
+
     def update(self, *episodes: Episode) -> "Counts":
         """Count more episodes; raises where one shows what was declared impossible."""
         if not episodes:

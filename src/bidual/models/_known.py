@@ -9,7 +9,7 @@ from typing import final
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bidual._types import Placed, float64, placed
 from bidual.features import Psi
@@ -34,7 +34,7 @@ class Known(AbstractModel):
         """Features over the reachable states."""
         return Layout(psi, placed(psi.signals[:, :, self.kept].swapaxes(2, 3)), self.kept)
 
-    def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
+    def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
         """The planned actions, and the first allowed one where no policy arrives."""
         planned = np.asarray(actions)
         full = np.repeat(self.fallback.astype(planned.dtype)[None], len(planned), axis=0)

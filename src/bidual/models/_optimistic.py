@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bidual._types import Placed, placed
 from bidual.features import Pieces
@@ -17,6 +17,7 @@ from bidual.models._arrivals import NOISE, for_planner, paid_on_lists
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._counts import Counts
 from bidual.models._radius import ball_radius, bernstein_limits, box_limits, l1_distance
+from bidual.models._start import StartRow, start_row
 from bidual.policies import DeterministicPolicy
 
 SETS = ("ball", "box", "bernstein", "l1")
@@ -78,7 +79,7 @@ class Optimistic(AbstractModel):
         arrivals, everywhere = for_planner(psi, paid, self.counts.support), np.arange(psi.stage.shape[2])
         return Layout(psi.psi, _flipped(psi.stage), everywhere, arrivals, paid.positions)
 
-    def policy(self, actions: Int[Array, "H R"]) -> DeterministicPolicy:
+    def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
         """The planned actions: every state has its own."""
         return DeterministicPolicy(np.asarray(actions), self.counts.pairs.shape[2])
 
@@ -114,18 +115,9 @@ class Optimistic(AbstractModel):
         return float(np.log(max(claims, 1) / delta))
 
     @cached_property
-    def start_row(self) -> tuple[Int[np.ndarray, "K"], Float[np.ndarray, "K"], float]:
-        """States that episodes can start in, their frequencies, and the radius of their ball."""
-        if self.initial is not None:
-            states = np.flatnonzero(self.initial)
-            law = self.initial[states]
-            return (states, np.zeros_like(law), np.inf) if self.pathwise else (states, law, 0.0)
-        starts = self.counts.starts
-        n = starts.sum()
-        if n == 0:
-            return np.arange(starts.size), np.zeros(starts.size), np.inf
-        radius = ball_radius(starts[None], np.array([starts.size]), self.log_share)[0]
-        return np.arange(starts.size), starts / n, float(radius / n)
+    def start_row(self) -> StartRow:
+        """Where episodes can start."""
+        return start_row(self.counts.starts, self.initial, self.log_share, pathwise=self.pathwise)
 
     @cached_property
     def rows(self) -> Rows:

@@ -14,9 +14,11 @@ from bidual._conclude import record_of
 from bidual.certificate import Record, lower_bound
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
-from bidual.models import Knowledge
-from bidual.planners import BackwardInduction, ExtendedValueIteration
+from bidual.models import AbstractKnowledge, Counts
+from bidual.planners import BackwardInduction, optimist
 from bidual.primal_dual import Iteration, primal_dual
+
+_NODES = 200  # of the search for the best law of a class, per plan
 
 
 class Shown(NamedTuple):
@@ -25,10 +27,16 @@ class Shown(NamedTuple):
     lower: float | None
     conflict: float | None
     record: Record | None  # the multipliers that prove it
+    counts: Counts | None  # in the set that these episodes leave
     plans: int
 
-    def or_better(self, later: "Shown") -> "Shown":
-        """The better of two bounds: the true law is in all sets at once, so both hold."""
+    def or_better(self, later: "Shown", counts: Counts) -> "Shown":
+        """The better of two bounds: the true law is in all sets at once, so both hold.
+
+        Unless a signal was seen since to be no function of the transition: what was shown before rests on that.
+        """
+        if not counts.told:
+            return later
         if self.conflict is not None or later.conflict is not None:
             return max(self, later, key=lambda one: one.conflict or 0.0)
         return max(later, self, key=lambda one: -np.inf if one.lower is None else one.lower)
@@ -54,22 +62,23 @@ class FinalBound:
         """For looks on the way: any multipliers prove a bound, and curved problems take long to the last digit."""
         return FinalBound(5 * self.gap, self.max_plans, 0.1 * self.time_limit)
 
-    def __call__(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Shown:
+    def __call__(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Shown:
         """Solve, and let the checker derive the bound from the multipliers."""
-        if not np.all(knowledge.counts.steady | knowledge.counts.noisy):
-            return Shown(None, None, None, 0)  # a signal is no function of the transition: its mean is not known
+        if not (knowledge.counts.told and knowledge.certifies):
+            return Shown(None, None, None, None, 0)  # a signal is no function of the transition: its mean is not known
         duals, plans = self._solved(program, knowledge)
         if duals.conflict.value > TOLERANCE:
             record = record_of(program, duals.conflict, 0.0)
             conflict = lower_bound(program, record, knowledge.optimistic, knowledge.pieces)
             if conflict is not None and conflict > 0:
-                return Shown(None, conflict, record, plans)
+                return Shown(None, conflict, record, knowledge.counts, plans)
         if not np.isfinite(duals.optimum.value):
-            return Shown(None, None, None, plans)
+            return Shown(None, None, None, None, plans)
         record = record_of(program, duals.optimum, 1.0)
-        return Shown(lower_bound(program, record, knowledge.optimistic, knowledge.pieces), None, record, plans)
+        lower = lower_bound(program, record, knowledge.optimistic, knowledge.pieces)
+        return Shown(lower, None, record, knowledge.counts, plans)
 
-    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> tuple[Duals[Any], int]:
+    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Duals[Any], int]:
         started, turn = time.perf_counter(), None
         for turn in _loop(program, knowledge):
             duals = turn.duals
@@ -84,15 +93,15 @@ class FinalBound:
         return turn.duals, turn.number
 
 
-def _loop(program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Iterator[Iteration[Any]]:
+def _loop(program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Iterator[Iteration[Any]]:
     """The corrective loop that suits the program, over all laws that may be true."""
-    psi, model, planner = knowledge.layout, knowledge.optimistic, ExtendedValueIteration()
+    psi, model, planner = knowledge.layout, knowledge.optimistic, optimist(knowledge.optimistic, _NODES)
     if isinstance(program, AffineProgram):
         return primal_dual(program, psi, model, planner, FullyCorrective())
     return primal_dual(program, psi, model, planner, ConicCorrective(), _uniform(program, knowledge))
 
 
-def _uniform(program: ConvexProgram, knowledge: Knowledge) -> tuple[Reply, ...]:
+def _uniform(program: ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Reply, ...]:
     """The uniform policy in the smoothed model, to begin with: plans at the edge of a domain defeat the master.
 
     The logarithm of a visit that is 0 is one. Where a bound comes from has no part in its proof.

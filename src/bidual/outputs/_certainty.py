@@ -18,7 +18,7 @@ from bidual._search import Search, Stated, World, search
 from bidual.certificate import Record, multipliers
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.mdp import TabularMDP
-from bidual.models import Knowledge, known
+from bidual.models import AbstractKnowledge, known
 from bidual.planners import BackwardInduction
 from bidual.policies import MarkovPolicy, collapse
 from bidual.policies import embedding as embedding_of
@@ -61,7 +61,7 @@ class CertaintyEquivalent:
     gap: float = 1e-5
     time_limit: float = 30.0
 
-    def __call__(self, problem: Problem, knowledge: Knowledge, rng: np.random.Generator) -> Made:
+    def __call__(self, problem: Problem, knowledge: AbstractKnowledge, rng: np.random.Generator) -> Made:
         """Solve, see how uncertain the constraints are, tighten them and solve again."""
         mdp = knowledge.smoothed()
         psi, model = knowledge.features(mdp), known(mdp)
@@ -90,7 +90,7 @@ class CertaintyEquivalent:
         self,
         problem: Problem,
         program: AffineProgram | ConvexProgram,
-        knowledge: Knowledge,
+        knowledge: AbstractKnowledge,
         made: Made,
         found: Search,
         rng: np.random.Generator,

@@ -5,7 +5,6 @@ is a function of has an interval, the intervals hold together by a union bound, 
 largest at one of its corners. From below nothing is claimed: what is needed is how bad the policy can be.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -13,15 +12,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual import bounds
 from bidual._types import Episode
+from bidual.certificate import MOST_NUMBERS, Spans, worst_corner
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge
 from bidual.outputs._functionals import ranges
 from bidual.outputs._samples import Payments
-
-MOST = 8  # numbers: 256 corners, each an evaluation by CVXPY
-_ROUNDING = 1e-9  # of values as CVXPY computes them, and far more than it loses
 
 
 @final
@@ -36,19 +32,17 @@ class Corners:
 
     def upper(self, episodes: Sequence[Episode], delta: float) -> Float[np.ndarray, "rows"]:
         """F and g are at most this, all at once with probability 1 - delta."""
-        paid, share = self.payments(episodes), delta / self.low.size
-        ends = [
-            bounds.interval(samples, float(low), float(high), share)
-            for samples, low, high in zip(paid.T, self.low, self.high, strict=True)
-        ]
-        values = [self.program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
-        worst = np.max([np.append(f, g) for f, g in values], axis=0)
-        return np.where(np.isnan(worst), np.inf, worst + _ROUNDING * np.maximum(1.0, np.abs(worst)))
+        return worst_corner(self.program, self.spans, self.payments(episodes), delta)
+
+    @property
+    def spans(self) -> Spans:
+        """The numbers with their ranges."""
+        return Spans(np.arange(self.low.size), self.low, self.high)
 
 
-def corners(program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Corners | None:
+def corners(program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Corners | None:
     """None for linear problems, which need no corners, and for those with too many."""
-    if isinstance(program, AffineProgram) or program.num_auxiliary or not 0 < program.image.size <= MOST:
+    if isinstance(program, AffineProgram) or program.num_auxiliary or not 0 < program.image.size <= MOST_NUMBERS:
         return None
     rows = np.array([program.image.adjoint(unit) for unit in np.eye(program.image.size)])
     low, high = ranges(rows, knowledge)

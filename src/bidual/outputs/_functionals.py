@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import Knowledge
+from bidual.models import AbstractKnowledge
 from bidual.outputs._samples import Payments
 from bidual.planners import ExtendedValueIteration
 from bidual.problem import Problem, linear_part
@@ -24,7 +24,7 @@ class Functionals:
     high: Float[np.ndarray, "r"]
 
 
-def functionals(problem: Problem, program: AffineProgram | ConvexProgram, knowledge: Knowledge) -> Functionals:
+def functionals(problem: Problem, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Functionals:
     """What can be averaged over episodes, with ranges from the declared support and bounds of signals."""
     rows, constants, numbers = _linear_rows(problem, program)
     low, high = ranges(rows, knowledge)
@@ -58,7 +58,7 @@ def _linear_rows(
 
 
 def ranges(
-    rows: Float[np.ndarray, "r H d"], knowledge: Knowledge
+    rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
     """The least and the most that an episode can pay: planning where chance is on one's side, and where it is not."""
     model, planner = knowledge.anything, ExtendedValueIteration()

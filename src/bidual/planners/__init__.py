@@ -4,4 +4,6 @@ from bidual.planners._backward_induction import BackwardInduction as BackwardInd
 from bidual.planners._base import AbstractPlanner as AbstractPlanner
 from bidual.planners._base import AbstractSoftPlanner as AbstractSoftPlanner
 from bidual.planners._base import Plan as Plan
+from bidual.planners._class_search import ClassSearch as ClassSearch
 from bidual.planners._extended_value_iteration import ExtendedValueIteration as ExtendedValueIteration
+from bidual.planners._optimist import optimist as optimist

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from bidual._types import Placed
 from bidual.models import AbstractModel, Layout
 
 M = TypeVar("M", bound=AbstractModel)
@@ -17,7 +18,7 @@ M = TypeVar("M", bound=AbstractModel)
 class Plan:
     """The answer to one linear cost theta: the cheapest policy or, where a soft one was asked for, the soft one."""
 
-    actions: Int[Array, "H R"] | None  # over the model's states; ``model.policy`` makes a policy of them
+    actions: Int[Placed, "H R"] | None  # over the model's states; ``model.policy`` makes a policy of them
     embedding: Float[np.ndarray, "H d"]  # (H, 0) once only its image is needed
     value: float  # theta . embedding, what this policy pays; for a soft policy the log-partition V_0
     lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner and for soft policies

@@ -6,6 +6,9 @@ from bidual.policies._collapse import collapse as collapse
 from bidual.policies._collapse import embedding as embedding
 from bidual.policies._collapse import from_occupancy as from_occupancy
 from bidual.policies._collapse import visits as visits
+from bidual.policies._distinct import Found as Found
+from bidual.policies._distinct import distinct as distinct
 from bidual.policies._markov import DeterministicPolicy as DeterministicPolicy
 from bidual.policies._markov import MarkovPolicy as MarkovPolicy
 from bidual.policies._mixture import Mixture as Mixture
+from bidual.policies._tables import write_table as write_table

@@ -55,14 +55,19 @@ def linear_part(problem: Problem) -> tuple[Problem, list[str]] | None:
     straight = {
         limit.name: problem.constraints[limit.name]
         for limit in problem.limits
-        if limit.name in problem.constraints and limit.value.is_affine() and limit.value.variables() == [x]
+        if limit.name in problem.constraints and _is_linear_in(limit.value, x)
     }
     objective = problem.objective
-    if not (objective.expr.is_affine() and objective.expr.variables() == [x]):
+    if not _is_linear_in(objective.expr, x):
         objective = type(objective)(0 * cp.sum(x))
     elif not straight:
         return Problem(objective), []
     return (Problem(objective, dict(straight)), list(straight)) if straight else None
+
+
+def _is_linear_in(expression: cp.Expression, x: cp.Variable) -> bool:
+    """Affine, and of this variable alone; variables are compared by number, for == between them is a constraint."""
+    return expression.is_affine() and [variable.id for variable in expression.variables()] == [x.id]
 
 
 def _others(problem: Problem, limit: Limit) -> dict[str, cp.Constraint]:

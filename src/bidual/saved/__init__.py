@@ -1,6 +1,8 @@
-"""Solutions on disk."""
+"""Solutions and results of learning on disk."""
 
-from bidual.saved._saved import Check as Check
-from bidual.saved._saved import check as check
-from bidual.saved._saved import load as load
+from bidual.saved._check import Check as Check
+from bidual.saved._files import check as check
+from bidual.saved._files import load as load
+from bidual.saved._learned import save_learned as save_learned
+from bidual.saved._programs import stored_program as stored_program
 from bidual.saved._saved import save as save

@@ -12,10 +12,7 @@ import scipy.sparse as sp
 
 from bidual._errors import CertificateError
 from bidual.convex import AffineProgram, ConvexProgram, Image
-from bidual.features import Psi
-from bidual.mdp import TabularMDP
 from bidual.problem import Forms, Functions, Line, lines_of, read_functions, write_functions
-from bidual.rounding import with_rounding
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,43 +36,57 @@ def stored_program(program: AffineProgram | ConvexProgram) -> tuple[dict[str, An
 
 
 def restored_program(
-    stored: dict[str, Any], arrays: Arrays, psi: Psi, mdp: TabularMDP
+    stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int
 ) -> AffineProgram | ConvexProgram:
-    """The program that `stored_program` stored; `ValueError` where it does not fit the model."""
+    """The program that `stored_program` stored, whose arrays are those called ``problem_...``; rows are in units of 1.
+
+    `ValueError` where it is not over `dimension` features of `horizon` steps.
+    """
+    own = {name.removeprefix("problem_"): array for name, array in arrays.items() if name.startswith("problem_")}
     if "functions" in stored:
-        functions = read_functions(stored["functions"], arrays)
-        if sum(v.size for v in functions.images) != arrays["image_offset"].size:
-            raise ValueError("the image does not fit the functions")
-        return Forms(functions).program(_image(stored, arrays, psi, mdp))
-    H, d = arrays["objective"].shape
-    m = arrays["limits"].size
-    for name, shape in {"rows": (m, H, d), "limits": (m,), "equality": (m,), "objective": (mdp.horizon, d)}.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
-    if psi.dimension != d:
-        raise ValueError(f"the problem is over {d} features, psi has {psi.dimension}")
-    program = AffineProgram(
-        objective=arrays["objective"],
+        try:
+            return _convex(stored, own, horizon, dimension)
+        except Exception as error:  # CVXPY raises whatever it likes at expressions that make no sense
+            raise ValueError(f"the problem cannot be read, {type(error).__name__}: {error}") from error
+    m = own["limits"].size
+    shapes = {"rows": (m, horizon, dimension), "limits": (m,), "equality": (m,), "objective": (horizon, dimension)}
+    for name, shape in shapes.items():
+        if own[name].shape != shape or own[name].dtype != (np.bool_ if name == "equality" else np.float64):
+            raise ValueError(f"{name} has shape {own[name].shape} of {own[name].dtype}, not {shape}")
+    return AffineProgram(
+        objective=own["objective"],
         offset=float(stored["offset"]),
-        rows=arrays["rows"],
-        limits=arrays["limits"],
-        equality=arrays["equality"],
+        rows=own["rows"],
+        limits=own["limits"],
+        equality=own["equality"],
         units=np.ones(m),
         resolution=np.zeros(m),
     )
-    return with_rounding(program, psi, mdp)
 
 
-def _image(stored: dict[str, Any], arrays: Arrays, psi: Psi, mdp: TabularMDP) -> Image:
+def _convex(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> ConvexProgram:
+    functions = read_functions(stored["functions"], arrays)
+    if sum(v.size for v in functions.images) != arrays["image_offset"].size:
+        raise ValueError("the image does not fit the functions")
+    program = Forms(functions).program(_image(stored, arrays, horizon, dimension))
+    program.functions.values(
+        program.image.offset, np.zeros(program.num_auxiliary)
+    )  # what cannot be evaluated ends here
+    return program
+
+
+def _image(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> Image:
     total, offset = stored["total"] is True, arrays["image_offset"]
-    columns = psi.dimension * (1 if total else mdp.horizon)
+    columns = dimension * (1 if total else horizon)
     if stored["columns"] != columns:
         raise ValueError(f"the image is over {stored['columns']} numbers, the embedding has {columns}")
+    if offset.ndim != 1 or offset.dtype != np.float64 or arrays["image_values"].dtype != np.float64:
+        raise ValueError("the image is not a list of numbers")
     matrix = sp.csr_array(
         (arrays["image_values"], arrays["image_columns"], arrays["image_starts"]), shape=(offset.size, columns)
     )
     matrix.check_format(full_check=True)
-    return Image(matrix, offset, mdp.horizon, total)
+    return Image(matrix, offset, horizon, total)
 
 
 def check_rows(lines: Sequence[Line], program: AffineProgram | ConvexProgram) -> None:
@@ -88,7 +99,9 @@ def check_rows(lines: Sequence[Line], program: AffineProgram | ConvexProgram) ->
         sound = sound and line.sign in {"<=": (1.0,), ">=": (-1.0,), "==": (1.0, -1.0)}[line.sense]
         if not (sound and np.all(program.equality[rows] == (line.sense == "=="))):
             raise ValueError(f"constraint {line.name!r} does not fit its rows")
-    if start != program.equality.size:
+    functions = None if isinstance(program, AffineProgram) else program.functions
+    as_many = not isinstance(functions, Functions) or len(functions.sides) == len(lines)
+    if start != program.equality.size or not as_many:
         raise ValueError("constraints and rows do not match")
 
 

@@ -1,48 +1,27 @@
-"""Solutions on disk: save one, load its policy, derive its certificate again."""
+"""Solutions of known models on disk: save one, derive its certificate again."""
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
-from cvxpy.error import DCPError
 
 from bidual import _archive
-from bidual._errors import ArchiveError, BidualError, CertificateError
+from bidual._errors import ArchiveError
 from bidual._status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
 from bidual.constraints import Goal, constraint_results, status_of
+from bidual.convex import AffineProgram
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.policies import MarkovPolicy
 from bidual.problem import Line
+from bidual.rounding import with_rounding
+from bidual.saved._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
 from bidual.saved._programs import check_limits, check_rows, restored_program, stored_program
 
-_KIND = "solution"
-# What a damaged or forged manifest can make the readers of its parts raise.
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError)
+KIND = "solution"
 _CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Check:
-    """A saved solution whose certificate was derived again and agrees with what the file claims."""
-
-    claims: dict[str, Any]
-    certificate: Certificate
-
-    def __str__(self) -> str:
-        lines = [f"check passed: {self.claims['status']}"]
-        for key in ("value", "lower", "upper", "gap"):
-            if self.claims[key] is not None:
-                lines.append(f"  {key:<10} {self.claims[key]:.9g}")
-        if self.certificate.conflict is not None:
-            lines.append("  its multipliers prove that no policy keeps all constraints")
-        worst = float(self.certificate.violations_upper.max(initial=0.0))
-        lines.append(f"  this policy violates no constraint by more than {worst:.3g}")
-        return "\n".join(lines)
 
 
 def save(
@@ -53,11 +32,11 @@ def save(
     problem, arrays = stored_program(evidence.program)
     _archive.write(
         path,
-        _KIND,
+        KIND,
         {
             "claims": claims,
             "goal": [goal.gap, goal.relative],
-            "lines": [[line.name, line.sense, line.sign, line.bounds.tolist()] for line in lines],
+            "lines": write_lines(lines),
             "horizon": evidence.mdp.horizon,
             "objective_weight": evidence.record.objective_weight,
             "features": [evidence.psi.visits, evidence.psi.occupancy],
@@ -78,47 +57,31 @@ def save(
     )
 
 
-def load(path: str | os.PathLike[str]) -> MarkovPolicy:
-    """The policy of a saved solution, ready to act."""
-    _, arrays = _archive.read(path, _KIND)
-    table = arrays.get("policy", np.zeros(0))
-    whole = table.ndim == 3 and table.size > 0 and table.dtype == np.float64
-    if not (whole and table.min() >= 0 and np.abs(table.sum(axis=-1) - 1).max() <= 1e-9):
-        raise ArchiveError(f"{path} holds no policy (a table of probabilities): save the solution again")
-    return MarkovPolicy(table)
-
-
-def check(path: str | os.PathLike[str]) -> Check:
+def check_solution(path: str | os.PathLike[str]) -> Check:
     """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
-    manifest, arrays = _archive.read(path, _KIND)
+    manifest, arrays = _archive.read(path, KIND)
     try:
-        lines = _lines(manifest["lines"])
+        lines = read_lines(manifest["lines"])
         evidence = _evidence(manifest, arrays)
         check_rows(lines, evidence.program)
         claims = {key: manifest["claims"][key] for key in _CLAIMS}
         gap, relative = manifest["goal"]
-        goal = Goal(float(gap), bool(relative))
-        if claims["sense"] not in ("minimize", "maximize"):
-            raise ValueError(f"sense {claims['sense']!r}")
-    except (*_MALFORMED, BidualError, DCPError) as error:
+        goal, largest = Goal(float(gap), bool(relative)), maximises(claims["sense"])
+    except MALFORMED as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     check_limits(lines, evidence.program)
     certificate = certify(evidence)
-    _compare(claims, _derive(claims["sense"], goal, evidence, lines, certificate))
+    compare(claims, _derive(largest, goal, evidence, lines, certificate))
     return Check(claims, certificate)
-
-
-def _lines(written: list[list[Any]]) -> list[Line]:
-    return [Line(n, sense, float(sign), np.array(bounds, dtype=np.float64)) for n, sense, sign, bounds in written]
 
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
     mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
     psi = _features(manifest, arrays["psi"], mdp)
-    own = {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")}
+    program = restored_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
     return Evidence(
-        program=restored_program(manifest["problem"], own, psi, mdp),
+        program=with_rounding(program, psi, mdp) if isinstance(program, AffineProgram) else program,
         psi=psi,
         mdp=mdp,
         policy=MarkovPolicy(arrays["policy"]),
@@ -135,37 +98,18 @@ def _features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) ->
 
 
 def _derive(
-    sense: str, goal: Goal, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
+    largest: bool, goal: Goal, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
 ) -> dict[str, Any]:
     """What the file may claim: status and numbers of `Solution.to_dict`, derived again."""
-    maximises = sense == "maximize"
     status = status_of(evidence.program, certificate, goal)
-    lower, upper = certificate.bounds(evidence.program, maximises=maximises)
+    lower, upper = certificate.bounds(evidence.program, maximises=largest)
     gamma = multipliers(evidence.program, evidence.record) if status is Status.OPTIMAL else None
     results = constraint_results(lines, certificate, gamma)
     return {
         "status": str(status),
-        "value": -certificate.value if maximises else certificate.value,
+        "value": -certificate.value if largest else certificate.value,
         "lower": lower,
         "upper": upper,
         "gap": None if lower is None or upper is None else upper - lower,
         "constraints": [result.to_dict() for result in results],
     }
-
-
-def _compare(claimed: object, derived: object, where: str = "") -> None:
-    """Every claim must be what was derived again, up to the last bits of a renormalised model."""
-    if isinstance(derived, dict):
-        for key, value in derived.items():
-            _compare(claimed.get(key) if isinstance(claimed, dict) else None, value, f"{where}{key} ")
-    elif isinstance(derived, list):
-        if not isinstance(claimed, list) or len(claimed) != len(derived):
-            raise CertificateError(f"the file claims {where}= {claimed!r}, but there are {len(derived)}")
-        for one, other in zip(claimed, derived, strict=True):
-            _compare(one, other, where)
-    elif isinstance(derived, float) and isinstance(claimed, float):
-        # Written so that a NaN fails.
-        if not abs(claimed - derived) <= 1e-10 * max(1.0, abs(derived)):
-            raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
-    elif claimed != derived:
-        raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")

@@ -1,0 +1,109 @@
+"""What a run of `learn` leaves behind: more evaluation, a file, and regret in a model that is true."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from bidual._announce import output_of, verdict
+from bidual._errors import ProblemError
+from bidual._prepare import Setting
+from bidual._solve import solve
+from bidual.certificate import Sampled
+from bidual.learned import AbstractLearning, Learned, Look
+from bidual.mdp import TabularMDP
+from bidual.models import AbstractKnowledge
+from bidual.outputs import (
+    Estimates,
+    Made,
+    Regret,
+    Shown,
+    evaluated,
+    fresh_episodes,
+    regret_of,
+    spans_of,
+)
+from bidual.policies import AbstractPolicy
+from bidual.saved import save_learned
+
+
+def still_true(looks: Sequence[Look], knowledge: AbstractKnowledge) -> tuple[Look, ...]:
+    """Looks without their bounds, once a signal was seen to be no function of the transition: they rest on that."""
+    return tuple(looks) if knowledge.counts.told else tuple(replace(look, bound=None) for look in looks)
+
+
+def fresh_look(
+    setting: Setting, policy: AbstractPolicy, knowledge: AbstractKnowledge, number: int, first: int, count: int
+) -> tuple[Estimates, AbstractKnowledge]:
+    """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
+    episodes = fresh_episodes(setting.env, policy, setting.seed, first, count)
+    knowledge = knowledge.update(*episodes)
+    return evaluated(setting.program, setting.linear, episodes, setting.corners, setting.split, number), knowledge
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Learning(AbstractLearning):
+    """What a run leaves behind: the environment, and how often it was asked already."""
+
+    setting: Setting
+    shown: Shown
+    made: Made
+    estimates: Estimates
+    knowledge: AbstractKnowledge
+    rounds: int
+    spent: int
+    goal: float | None
+
+    def certify(self, solution: Learned, episodes: int) -> Learned:
+        """One more evaluation round; the bounds of all rounds hold together."""
+        setting, number = self.setting, self.rounds + 1
+        new, knowledge = fresh_look(setting, solution.policy, self.knowledge, number, self.spent, episodes)
+        both = self.estimates.within(new)
+        shown = self.shown.or_better(setting.final(setting.program, knowledge), knowledge.counts)
+        after = replace(
+            self, estimates=both, shown=shown, knowledge=knowledge, rounds=number, spent=self.spent + episodes
+        )
+        first = output_of(setting, solution.outputs[0].name, solution.policy, both)
+        return replace(
+            solution,
+            **verdict(setting, shown, self.made, both, goal=self.goal)._asdict(),
+            knowledge=knowledge,
+            history=still_true(solution.history, knowledge),
+            outputs=(first, *solution.outputs[1:]),
+            evaluation_episodes=after.spent,
+            _learning=after,
+        )
+
+    def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
+        """Write what was seen and what is claimed of it to one file."""
+        setting = self.setting
+        evidence = Sampled(
+            program=setting.program,
+            knowledge=self._proving(),
+            policy=solution.policy,
+            record=self.shown.record,
+            split=setting.split,
+            linear=spans_of(setting.linear),
+            corners=None if setting.corners is None else setting.corners.spans,
+            rounds=self.estimates.rounds,
+            embedding=self.made.embedding,
+        )
+        # The limits of that time: parameters may have other values by now.
+        told = zip(setting.problem.lines(), solution.constraints, strict=True)
+        lines = [line._replace(bounds=constraint.limits) for line, constraint in told]
+        save_learned(path, evidence, lines, self.goal, solution.to_dict())
+
+    def _proving(self) -> AbstractKnowledge:
+        """What the bound was shown with; but whether a signal is steady is what all episodes say, later ones too."""
+        counts = self.shown.counts or self.knowledge.counts
+        return replace(self.knowledge, counts=replace(counts, steady=self.knowledge.counts.steady))
+
+    def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
+        """Every policy that was run, evaluated in `truth`, against the optimum there."""
+        best = solve(self.setting.problem, truth)
+        psi = self.setting.problem.embedding.features.stage(truth.successors)
+        optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
+        if optimum is None:
+            raise ProblemError("the problem has no known optimum in this model, so there is no regret against it")
+        return regret_of(self.setting.program, psi, truth, solution.executed, optimum)

@@ -1,0 +1,71 @@
+"""The lower bound of a learned model: the least value of a record's linear cost over all laws that may be true."""
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import CertificateError
+from bidual.certificate._ball import Least
+from bidual.certificate._class import least_over_class
+from bidual.certificate._cuts import cut_of
+from bidual.certificate._optimistic import least_over_set
+from bidual.certificate._types import Record
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Pieces
+from bidual.models import Optimistic, Plausible
+from bidual.rounding import EPS
+
+
+def lower_bound(
+    program: AffineProgram | ConvexProgram, record: Record, model: Optimistic | Plausible, pieces: Pieces
+) -> float | None:
+    """The bound that a record proves over all laws of a model: on the optimum, or with weight 0 on the violation.
+
+    None where the record has no multipliers. It holds if the true law is among those of the model.
+    """
+    horizon = _horizon(program)
+    if isinstance(program, AffineProgram):
+        return _affine(program, record, model, pieces)
+    peaks = np.broadcast_to(pieces.peaks(), (horizon, pieces.psi.dimension))
+    image = program.image
+    cut = cut_of(program, record, np.abs(image.offset) + image.spread(peaks))
+    if cut is None:
+        return None
+    theta = image.adjoint(cut.slope)
+    magnitude = abs(image.matrix).T @ cut.magnitude
+    magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
+    terms = cut.terms + int(np.diff(image.matrix.tocsc().indptr).max(initial=0))
+    shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
+    least = _least(model, pieces, theta, magnitude, terms)
+    slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
+    return least.value + cut.constant + float(cut.slope @ image.offset) - slack
+
+
+def _affine(program: AffineProgram, record: Record, model: Optimistic | Plausible, pieces: Pieces) -> float:
+    gamma, weight = record.gamma, record.objective_weight
+    if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
+        raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
+    if np.where(program.equality, 0.0, gamma).min(initial=0.0) < 0:
+        raise CertificateError("a multiplier of an inequality is negative: it proves nothing")
+    if weight == 0 and abs(float(np.abs(gamma) @ program.units) - 1) > 8 * max(1, gamma.size) * EPS:
+        raise CertificateError("the multipliers of a clash must sum to 1 in units")
+    magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
+    constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
+    least = _least(model, pieces, program.theta(gamma, weight), magnitude, gamma.size + 1)
+    return least.value + weight * program.offset - float(gamma @ program.limits) - least.error - 4 * EPS * constants
+
+
+def _horizon(program: AffineProgram | ConvexProgram) -> int:
+    return len(program.objective) if isinstance(program, AffineProgram) else program.image.horizon
+
+
+def _least(
+    model: Optimistic | Plausible,
+    pieces: Pieces,
+    theta: Float[np.ndarray, "H d"],
+    magnitude: Float[np.ndarray, "H d"],
+    terms: int,
+) -> Least:
+    """The least theta . Psi over policies and laws."""
+    if isinstance(model, Optimistic):
+        return least_over_set(model, pieces, theta, magnitude, terms)
+    return least_over_class(model, pieces, theta, magnitude, terms)

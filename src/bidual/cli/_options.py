@@ -1,0 +1,96 @@
+"""What ``bidual learn`` was asked for, as plain values: the command line, a stored run and a sweep all speak of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, final
+
+from bidual._errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bidual.cli._target import Unknown
+    from bidual.learned import Learned, Look
+    from bidual.models import Tabular
+    from bidual.runs import Folder
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """One run: a task or a file, and everything that its result depends on."""
+
+    target: str
+    settings: tuple[str, ...] = ()
+    episodes: int = 1000
+    seed: int = 0
+    delta: float = 0.05
+    support: str | None = None
+    evaluation: int | None = None
+    stop_gap: float | None = None
+    explorer: str | None = None
+    dual: str | None = None
+    confidence: str | None = None
+    per_step: bool = False
+    batch: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self) | {"settings": list(self.settings)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Options":
+        """What `to_dict` gave."""
+        known = {field.name for field in fields(cls)}
+        if not (set(values) <= known and isinstance(values.get("target"), str)):
+            raise RunError(
+                "the run was not started by 'bidual learn', so its task and options are not known here: go on with it "
+                "where it was started, or name the task and the options"
+            )
+        return cls(**{**values, "settings": tuple(values.get("settings", ()))})
+
+
+def unknown_of(options: Options) -> "Unknown":
+    """The problem and its environment, and what is declared about it."""
+    from bidual.cli._target import load_unknown
+
+    target = load_unknown(options.target, list(options.settings), options.support)
+    return replace(target, model=_declared(target.model, options.confidence, per_step=options.per_step))
+
+
+def learned(
+    options: Options,
+    target: "Unknown",
+    *,
+    time_limit: float | None = None,
+    progress: "Callable[[Look], None] | None" = None,
+    run: "Folder | None" = None,
+) -> "Learned":
+    """Learn what the options ask for."""
+    from bidual._learn import learn, stop_when
+    from bidual.cli._exploring import explorer_named
+
+    solution = learn(
+        target.problem,
+        target.env,
+        target.model,
+        episodes=options.episodes,
+        seed=options.seed,
+        delta=options.delta,
+        explorer=explorer_named(options.explorer, options.dual),
+        evaluation=options.evaluation,
+        stop_when=None if options.stop_gap is None else stop_when(options.stop_gap),
+        time_limit=time_limit,
+        progress=progress,
+        batch=options.batch,
+        run=run,
+    )
+    return replace(solution, task=target.name)
+
+
+def _declared(model: "Tabular | None", confidence: str | None, *, per_step: bool) -> "Tabular":
+    """What is declared, with what the options add to it."""
+    from bidual.models import Tabular
+
+    model = model or Tabular()
+    return replace(model, set=confidence or model.set, stationary=model.stationary and not per_step)

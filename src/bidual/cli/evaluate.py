@@ -1,0 +1,73 @@
+"""``bidual evaluate``: fresh episodes of a stored policy."""
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bidual._errors import TaskError
+from bidual.cli._options import Options, unknown_of
+
+if TYPE_CHECKING:
+    from bidual.cli._target import Unknown
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="run fresh episodes of the policy of a run or a saved solution",
+        description="Run episodes of a policy that it was not learned from, and say where its objective and its "
+        "constraints lie.",
+    )
+    parser.add_argument("path", type=Path, metavar="RUN|FILE", help="the folder of a run, or a saved solution")
+    parser.add_argument(
+        "target", nargs="?", metavar="TASK|FILE.py", help="where to run it (default: what the run was learned in)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
+    )
+    parser.add_argument("--episodes", type=int, default=1000, metavar="N", help="to run (default 1000)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of everything random (default 0)")
+    parser.add_argument(
+        "--delta", type=float, default=0.05, help="all intervals hold at once with probability 1 - delta (default 0.05)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate one policy."""
+    from bidual._evaluate import evaluate
+    from bidual.saved import load
+
+    policy, target = load(args.path), _target(args)
+    with contextlib.redirect_stdout(sys.stderr):  # an environment may print, and stdout belongs to the result
+        result = evaluate(
+            target.problem,
+            target.env,
+            policy,
+            target.model,
+            episodes=args.episodes,
+            seed=args.seed,
+            delta=args.delta,
+        )
+    print(json.dumps({"task": target.name, **result.to_dict()}, indent=2, allow_nan=False) if args.json else result)
+    return 0
+
+
+def _target(args: argparse.Namespace) -> "Unknown":
+    if args.target is not None:
+        return unknown_of(Options(args.target, tuple(args.settings)))
+    if not args.path.is_dir():
+        raise TaskError(
+            f"{args.path} does not say where its policy is to be run: name the task or the file after it, as in "
+            f"'bidual evaluate {args.path} rover'"
+        )
+    if args.settings:
+        raise TaskError("--set goes with a task: name it after the run, or leave --set out for what the run was in")
+    from bidual.runs import read_manifest
+
+    return unknown_of(Options.from_dict(read_manifest(args.path)["options"]))

@@ -1,0 +1,58 @@
+"""``bidual runs``: which runs there are, and how they stand."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bidual.runs import Listed
+
+_COLUMNS = ("run", "task", "status", "episodes", "value", "gap", "violation", "age")
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "runs",
+        help="list stored runs",
+        description="List the runs of a folder. Gap and violation are upper bounds: of the policy where a run has "
+        "finished, of the mixture of the policies run so far where it has not.",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default runs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list."""
+    from bidual.runs import listed
+
+    found = listed(args.folder)
+    if args.json:
+        print(json.dumps({"runs": [_values(one) for one in found]}, indent=2, allow_nan=False))
+        return 0
+    rows = [_COLUMNS, *(_cells(one) for one in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _values(one: "Listed") -> dict[str, Any]:
+    values = {name: getattr(one, name) for name in ("name", "task", "status", "episodes", "created", "updated")}
+    return values | {"folder": str(one.folder), "gap": one.gap, "violation": one.violation, "result": one.result}
+
+
+def _cells(one: "Listed") -> tuple[str, ...]:
+    value = None if one.result is None else one.result["value"]
+    numbers = ("" if number is None else f"{number:.4g}" for number in (value, one.gap, one.violation))
+    return (one.name, one.task or "", one.status, str(one.episodes), *numbers, _age(time.time() - one.updated))
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

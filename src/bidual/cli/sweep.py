@@ -1,0 +1,180 @@
+"""``bidual sweep``: many runs of ``bidual learn``, on many processes."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidual._errors import BidualError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bidual.cli._cells import Cell, Record
+    from bidual.cli._spec import Spec
+    from bidual.distributed import Crew
+
+_STORE, _FAILED = 5, 1
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "sweep",
+        help="learn tasks with several settings and seeds, on several processes",
+        description="Learn every combination of tasks, settings and seeds that a TOML file names, each in a folder of "
+        "its own. What is finished is not done again, what was interrupted goes on where it was: run the same "
+        "command again.",
+    )
+    parser.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to learn (see examples/sweep.toml)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: its cores)")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="hand the runs to the Dask scheduler there, tcp://HOST:PORT, whose workers see the same files; 'local' "
+        "starts one on this machine (an extra)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the runs (default: what the file says)")
+    parser.add_argument(
+        "--checkpoint-every", type=int, metavar="N", help="episodes between checkpoints (default: by the clock)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and about how long it takes")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn what is left and report on everything."""
+    from bidual.cli._cells import check_cells, finished
+    from bidual.cli._spec import read_spec
+
+    workers = _workers(args)
+    spec = read_spec(args.spec, args.out, args.checkpoint_every)
+    check_cells(spec.cells)
+    before = finished(spec.out, spec.cells)
+    names = {record.cell.name for record in before}
+    left = [cell for cell in spec.cells if cell.name not in names]
+    if args.dry_run:
+        return _plan(args, spec, left, workers)
+    spec.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+    started = time.perf_counter()
+    records = _learned(spec, before, left, _crew(args, workers, len(left)))
+    _report(args, spec, records, time.perf_counter() - started)
+    return _exit_code(records)
+
+
+def _learned(spec: "Spec", before: "list[Record]", left: "Sequence[Cell]", crew: "Crew") -> "list[Record]":
+    """Records of all cells, in their order."""
+    from contextlib import closing
+
+    from bidual.cli._board import board
+    from bidual.cli._cells import Record, learn_cell
+    from bidual.distributed import distribute
+
+    if before:
+        print(f"{len(before)} of {len(spec.cells)} cells were finished before", file=sys.stderr)
+    records = {record.cell.name: record for record in before}
+    try:
+        with closing(distribute(learn_cell, left, crew)) as outcomes, board(spec.out, spec.cells, before) as tell:
+            for outcome in outcomes:
+                cell = left[outcome.place]
+                records[cell.name] = Record(cell, outcome.value, outcome.failure, outcome.attempts)
+                tell(records[cell.name])
+    except (KeyboardInterrupt, BidualError):  # Ctrl-C, or a cluster that is gone
+        done = sum(record.failure is None for record in records.values())
+        print(
+            f"{done} of {len(spec.cells)} cells are finished, the others are stored as far as they were: run the same "
+            "command again to go on",
+            file=sys.stderr,
+        )
+        raise
+    return [records[cell.name] for cell in spec.cells]
+
+
+def _workers(args: argparse.Namespace) -> int:
+    import os
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if args.workers is None:
+        return cores
+    if args.workers < 1:
+        raise TaskError(f"--workers must be at least 1; got {args.workers}")
+    if args.cluster not in (None, "local"):
+        raise TaskError(f"--workers is for processes of this machine, but {args.cluster} has its own: leave it out")
+    return args.workers
+
+
+def _crew(args: argparse.Namespace, workers: int, cells: int) -> "Crew":
+    from bidual.distributed import dask, local
+
+    count = max(min(workers, cells), 1)
+    if args.cluster is None:
+        return local(count)
+    return dask(None if args.cluster == "local" else args.cluster, workers=count)
+
+
+def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Cell]", workers: int) -> int:
+    """Say what would be done."""
+    from bidual.cli._cells import stored
+    from bidual.cli._estimate import estimated
+    from bidual.cli._progress import duration
+
+    estimate, entries, names = estimated(spec.out, left, workers), stored(spec.out), {cell.name for cell in left}
+    rows = []
+    for cell in spec.cells:
+        entry = entries.get(cell.name)
+        begun = "new" if entry is None else f"stored up to episode {entry.episodes} of {cell.options.episodes}"
+        rows.append((cell.name, begun if cell.name in names else "finished"))
+    if args.json:
+        _print_json(
+            {
+                "out": str(spec.out),
+                "cells": [{"name": name, "status": status} for name, status in rows],
+                "left": len(left),
+                "workers": workers,
+                "estimated_seconds": estimate.seconds,
+                "estimate_rests_on": list(estimate.sources),
+            }
+        )
+        return 0
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name:{width}}  {status}" for name, status in rows))
+    print(f"{len(rows)} cells, {len(rows) - len(left)} of them finished; they are in {spec.out}")
+    if left:
+        time_ = "no estimate" if estimate.seconds is None else f"about {duration(estimate.seconds)}"
+        print(f"{time_} for the {len(left)} that are left on {workers} workers: an estimate, which rests on")
+        print("\n".join(f"  {source}" for source in estimate.sources))
+    return 0
+
+
+def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[Record]", seconds: float) -> None:
+    from bidual._version import __version__
+    from bidual.cli._summary import summary, table
+
+    lines = summary(records)
+    if not args.json:
+        print(table(lines))
+        print(f"stored in {spec.out}", file=sys.stderr)
+        return
+    _print_json(
+        {
+            "out": str(spec.out),
+            "cells": [record.to_dict() for record in records],
+            "summary": [line.to_dict() for line in lines],
+            "seconds": seconds,
+            "version": __version__,
+        }
+    )
+
+
+def _print_json(told: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(told, indent=2, allow_nan=False), flush=True)
+
+
+def _exit_code(records: "Sequence[Record]") -> int:
+    """Cells that failed are a failure, and a store in trouble is told apart, because all cells need it."""
+    codes = {record.failure.exit_code for record in records if record.failure is not None}
+    return _STORE if _STORE in codes else _FAILED if codes else 0

@@ -1,0 +1,144 @@
+"""Optimistic planning over a class of laws: the cheapest policy under the cheapest candidate of every step.
+
+V_h(s) = min_a  theta_h . psi_h(s, a) + phi_m(s, a) . (mu_m V_{h+1}),      m one candidate for all of step h
+
+One candidate must serve all states of a step, which makes the minimum over candidates hard. Three answers are combined:
+letting every state and action have a candidate of its own (the rectangular relaxation) gives a bound from below;
+changing one step at a time (coordinate descent) gives a combination, and so a bound from above; and both meet by
+fixing candidates from the last step backwards, most promising first (branch and bound), or where there are few
+combinations by trying all of them.
+"""
+
+import heapq
+import itertools
+import time
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.models import Layout, Plausible
+from bidual.planners._base import AbstractPlanner, Plan
+from bidual.planners._class_steps import Steps
+
+_SWEEPS = 50  # of coordinate descent, which ends far earlier
+_LARGE = 2 * 10**7  # numbers that one batch of values may have
+
+
+class Found(NamedTuple):
+    """What a search says: lower <= min <= upper, the combination that pays `upper`, and whether the two are one."""
+
+    lower: float
+    upper: float
+    proven: bool
+    combination: Int[np.ndarray, "H"]  # places among the members
+    nodes: int
+
+
+@final
+@dataclass(frozen=True)
+class ClassSearch(AbstractPlanner[Plausible]):
+    """The planner over a class. The policy comes from the upper end of its interval, bounds only from the lower end.
+
+    Args:
+        nodes: how many partial combinations branch and bound may extend.
+        combinations: up to how many of them all are tried.
+        time_limit: seconds after which branch and bound ends too; results then depend on the machine.
+    """
+
+    nodes: int = 0
+    combinations: int = 10_000
+    time_limit: float | None = None
+
+    def __call__(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+        """Search, and follow the best policy through the combination that was found."""
+        steps = Steps(model, psi, theta)
+        found = self._search(steps)
+        actions, embedding = steps.follow(found.combination)
+        return Plan(actions, embedding, float(np.vdot(theta, embedding)), lower=found.lower)
+
+    def search(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Found:
+        """The interval alone."""
+        return self._search(Steps(model, psi, theta))
+
+    def _search(self, steps: Steps) -> Found:
+        if steps.combinations <= min(self.combinations, _LARGE / steps.size):
+            return enumerated(steps)
+        lower = steps.rectangular()
+        combination, upper = min((descended(steps, first) for first in _starts(steps)), key=lambda pair: pair[1])
+        room = steps.room(lower, upper)
+        if upper - lower <= room or not self.nodes:
+            return Found(min(lower, upper), upper, upper - lower <= room, combination, 0)
+        until = None if self.time_limit is None else time.perf_counter() + self.time_limit
+        return branched(steps, combination, upper, self.nodes, until)
+
+
+def enumerated(steps: Steps) -> Found:
+    """All combinations at once, from the last step backwards."""
+    V = np.zeros((1, steps.S))
+    for h in reversed(range(steps.horizon)):
+        V = steps.all(h, V).min(axis=-1).reshape(-1, steps.S)
+    values = steps.start(V)
+    best = int(values.argmin())
+    sizes = [len(one.numbers) for one in steps.members]
+    combination = np.array(np.unravel_index(best, sizes))
+    return Found(float(values[best]), float(values[best]), True, combination, 0)
+
+
+def _starts(steps: Steps) -> list[Int[np.ndarray, "H"]]:
+    """Where coordinate descent starts: the most likely candidates, and those that serve the relaxed policy best."""
+    values = [np.zeros(steps.S)]
+    for h in reversed(range(steps.horizon)):
+        values.append(steps.all(h, values[-1][None])[:, 0].min(axis=0).min(axis=-1))
+    values.reverse()
+    mu, greedy = steps.first_law(values[0]), np.zeros(steps.horizon, dtype=np.int64)
+    for h in range(steps.horizon):
+        Q = steps.all(h, values[h + 1][None])[:, 0]
+        greedy[h] = int((Q.min(axis=-1) @ mu).argmin())
+        one, a = steps.members[h], Q[greedy[h]].argmin(axis=-1)
+        mu = (mu @ one.phi[greedy[h], np.arange(steps.S), a]) @ one.mu[greedy[h]]
+    return [np.zeros_like(greedy), greedy]
+
+
+def descended(steps: Steps, combination: Int[np.ndarray, "H"]) -> tuple[Int[np.ndarray, "H"], float]:
+    """Coordinate descent: at one step after the other the member that is best with those of the other steps."""
+    combination, value = combination.copy(), np.inf
+    for _ in range(_SWEEPS):
+        before, V = value, np.zeros((1, steps.S))
+        for h in reversed(range(steps.horizon)):
+            each = steps.all(h, V)[:, 0].min(axis=-1)
+            values = steps.back(h, combination, each)
+            best = int(values.argmin())
+            if values[best] < values[combination[h]] - steps.room(values[best]):
+                combination[h] = best
+            value, V = float(values[combination[h]]), each[combination[h]][None]
+        if before - value <= steps.room(value):
+            break
+    return combination, value
+
+
+_Node = tuple[float, int, int, np.ndarray, tuple[int, ...]]  # bound, number, step, values there, members from there on
+
+
+def branched(steps: Steps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, until: float | None) -> Found:
+    """Branch and bound: members fixed from the last step backwards, the rest relaxed, the least bound first."""
+    root = np.zeros(steps.S)
+    number = itertools.count()
+    open_: list[_Node] = [(steps.rectangular(), next(number), steps.horizon, root, ())]
+    extended = 0
+    while open_ and upper - open_[0][0] > steps.room(upper):
+        if extended >= nodes or (until is not None and time.perf_counter() > until):
+            return Found(min(open_[0][0], upper), upper, False, combination, extended)
+        bound, _, h, V, fixed = heapq.heappop(open_)
+        extended += 1
+        each = steps.all(h - 1, V[None])[:, 0].min(axis=-1)
+        bounds = np.maximum(steps.relaxed(h - 1, each), bound)
+        if h == 1:
+            best = int(bounds.argmin())
+            if bounds[best] < upper:
+                upper, combination = float(bounds[best]), np.array([best, *fixed])
+            continue
+        for m in np.flatnonzero(bounds < upper - steps.room(upper)):
+            heapq.heappush(open_, (float(bounds[m]), next(number), h - 1, each[m], (int(m), *fixed)))
+    return Found(upper, upper, True, combination, extended)

@@ -1,0 +1,49 @@
+"""Saved files of either kind: solutions of known models, and results of learning."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from bidual import _archive
+from bidual._errors import ArchiveError
+from bidual.policies import MarkovPolicy
+from bidual.saved import _learned, _saved
+from bidual.saved._check import Check
+from bidual.saved._policies import read_policy
+
+NAME = "solution.bidual"  # in a folder of results
+
+
+def load(path: str | os.PathLike[str]) -> MarkovPolicy:
+    """The policy of a saved solution or result of learning, ready to act; of a folder, the one in it."""
+    file = _found(path)
+    _, arrays = _archive.read(file, _kind(file))
+    try:
+        return read_policy(arrays)
+    except ValueError as error:
+        raise ArchiveError(f"{file} holds no policy (a table of probabilities): save the solution again") from error
+
+
+def check(path: str | os.PathLike[str]) -> Check:
+    """Derive the certificate in a saved file again; raise `CertificateError` where a claim does not hold.
+
+    Of a solution of a known model nothing is taken for granted; of a result of learning, that the counts and samples in
+    the file are what was seen. Given a folder, it checks the file in it.
+    """
+    file = _found(path)
+    return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
+
+
+def _found(path: str | os.PathLike[str]) -> Path:
+    return Path(path) / NAME if Path(path).is_dir() else Path(path)
+
+
+def _kind(path: Path) -> str:
+    """What a file says that it is."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = json.loads(archive.read("manifest.json"))["kind"]
+    except Exception:  # whatever is wrong with the file, `_archive.read` will say it
+        return _saved.KIND
+    return _learned.KIND if found == _learned.KIND else _saved.KIND

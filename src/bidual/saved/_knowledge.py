@@ -1,0 +1,145 @@
+"""What is known of a model as plain data: features, declared successors, and counts.
+
+Functions that tell signals are not stored. What they showed is: sums for every transition.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bidual._errors import ArchiveError
+from bidual._lists import check_initial
+from bidual.features import Observed, Pieces
+from bidual.models import CLASS_SETS, SETS, AbstractKnowledge, ClassKnowledge, Counts, Knowledge, likelihoods_of
+from bidual.models._support import NOBODY, Support
+from bidual.saved._arrays import Stored, exactly
+from bidual.saved._factors import restored_factors, stored_factors
+
+
+def stored_knowledge(knowledge: AbstractKnowledge) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is known as JSON values and arrays; the probability of failure is not part of it."""
+    counts, pieces = knowledge.counts, knowledge.pieces
+    words = {
+        "set": knowledge.set,
+        "open": counts.support.open,
+        "features": [pieces.visits, pieces.occupancy],
+        "arrivals": [position for position, _ in pieces.arrivals],
+        "observed": [[i, float(one.low), float(one.high), one.noisy, one.at_end] for i, one in pieces.observed],
+    }
+    arrays = {
+        "stage": pieces.stage,
+        "successors": counts.support.states.astype(np.int64),
+        "absorbing": counts.support.absorbing,
+        "allowed": counts.support.allowed,
+        "transitions": counts.transitions,
+        "starts": counts.starts,
+        "sums": counts.sums,
+        "steady": counts.steady,
+        **{f"arrival_{i}": values for i, (_, values) in enumerate(pieces.arrivals)},
+        **({} if knowledge.initial is None else {"initial": knowledge.initial}),
+    }
+    if isinstance(knowledge, ClassKnowledge):
+        numbers, factors = stored_factors(knowledge.factors)
+        words |= {"class": numbers, "c": knowledge.c}
+        arrays |= factors
+    return words, arrays
+
+
+def restored_knowledge(
+    words: dict[str, Any], stored: Stored, shape: tuple[int, int, int], delta: float
+) -> AbstractKnowledge:
+    """The knowledge that was stored, over (H, S, A); `ValueError` where its parts do not fit together."""
+    if words["set"] not in (CLASS_SETS if "class" in words else SETS):
+        raise ValueError(f"there is no set {words['set']!r}")
+    pieces, support = _pieces(words, stored, shape), _support(words, stored, shape)
+    initial = check_initial(stored.numbers("initial", shape[1]), shape[1]) if stored.has("initial") else None
+    counts = _counts(stored, support, pieces, shape[0])
+    if initial is not None and np.any(counts.starts[initial == 0]):
+        raise ValueError("an episode began where the start law has none begin")
+    known = counts, pieces, shape[0], initial, delta, words["set"]
+    if "class" not in words:
+        return Knowledge(*known)
+    if len(counts.pairs) != shape[0]:
+        raise ValueError("a class needs counts for every step")
+    factors = restored_factors(words["class"], stored, shape, support)
+    return ClassKnowledge(*known, factors, likelihoods_of(factors, counts), exactly(float, words["c"]))
+
+
+def _pieces(words: dict[str, Any], stored: Stored, shape: tuple[int, int, int]) -> Pieces:
+    H, S, A = shape
+    stage = stored.numbers("stage", None, None, S, A)
+    arrivals = [stored.numbers(f"arrival_{i}", None, S, A, S) for i in range(len(words["arrivals"]))]
+    if not all(len(array) in (1, H) for array in (stage, *arrivals)):
+        raise ValueError("features have a number of steps of their own")
+    visits, occupancy = (exactly(bool, flag) for flag in words["features"])
+    positions = [exactly(int, i) for i in words["arrivals"]]
+    observed = [(exactly(int, i), _observed(*rest)) for i, *rest in words["observed"]]
+    if not all(0 <= i < stage.shape[1] for i in (*positions, *(i for i, _ in observed))):
+        raise ValueError("a signal has a place that is none")
+    return Pieces(stage, tuple(zip(positions, arrivals, strict=True)), tuple(observed), visits, occupancy)
+
+
+def _observed(low: object, high: object, noisy: object, at_end: object) -> Observed:
+    one = Observed(_not_stored, exactly(float, low), exactly(float, high), exactly(bool, noisy), exactly(bool, at_end))
+    if not -np.inf < one.low <= one.high < np.inf:
+        raise ValueError(f"a signal lies in [{low}, {high}]")
+    return one
+
+
+def _not_stored(*_: object) -> float:
+    raise ArchiveError("functions of signals are not stored in files: what they showed is in the counts")
+
+
+def _support(words: dict[str, Any], stored: Stored, shape: tuple[int, int, int]) -> Support:
+    _, S, A = shape
+    states, absorbing = stored.places("successors", NOBODY, S, S, A, None), stored.flags("absorbing", S)
+    support = Support(states, exactly(bool, words["open"]), absorbing, stored.flags("allowed", S, A))
+    if not support.allowed.any(axis=1).all():
+        raise ValueError("a state allows no action")
+    ordered = np.sort(states, axis=-1)
+    twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != NOBODY)
+    gaps = (states[..., 1:] != NOBODY) & (states[..., :-1] == NOBODY)
+    if twice.any() or gaps.any():
+        raise ValueError("successors are listed twice, or after the end of their list")
+    empty = support.sizes == 0
+    if np.any(empty & support.allowed & ~absorbing[:, None]) and not support.open:
+        raise ValueError("a state and action have no successor")
+    if np.any(support.sizes[absorbing] != 1) or np.any(states[absorbing, :, 0] != np.flatnonzero(absorbing)[:, None]):
+        raise ValueError("a state that is never left has another successor")
+    return support
+
+
+def _counts(stored: Stored, support: Support, pieces: Pieces, horizon: int) -> Counts:
+    """Numbers of pairs and of episodes are sums: they are not read but added up."""
+    S, A, K = support.states.shape
+    transitions, starts = stored.counts("transitions", None, S, A, K), stored.counts("starts", S)
+    laws, episodes = len(transitions), starts.sum()
+    # One start and H steps in every episode; counts for every step have one of each.
+    if laws not in (1, horizon) or np.any(transitions.sum(axis=(1, 2, 3)) != episodes * horizon / laws):
+        raise ValueError("there are more or fewer steps than the episodes have")
+    if np.any(transitions[:, support.states == NOBODY]) or np.any(transitions[:, ~support.allowed]):
+        raise ValueError("a transition was counted that cannot be")
+    noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
+    counts = Counts(
+        support=support,
+        transitions=transitions,
+        pairs=transitions.sum(axis=-1),
+        starts=starts,
+        episodes=int(episodes),
+        sums=stored.numbers("sums", S, A, K, noisy.size),
+        steady=stored.flags("steady", noisy.size),
+        noisy=noisy,
+    )
+    for number, (_, one) in enumerate(pieces.observed):
+        if not np.all(_possible(counts, one, counts.sums[..., number])):
+            raise ValueError("a signal was seen outside the bounds that were declared")
+    return counts
+
+
+def _possible(counts: Counts, one: Observed, sums: Float[np.ndarray, "S A K"]) -> Bool[np.ndarray, "S A K"]:
+    """Whether sums of a signal are those of so many values between its ends; each addition rounds by eps."""
+    n = counts.pooled
+    room = 4 * np.finfo(np.float64).eps * n * n * max(abs(one.low), abs(one.high))
+    nothing = counts.support.absorbing[:, None, None] & (sums == 0)  # is paid after the end of an episode
+    return nothing | ((sums >= n * one.low - room) & (sums <= n * one.high + room))

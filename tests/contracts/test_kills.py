@@ -1,0 +1,109 @@
+"""Whatever kind of run it is: killed anywhere and resumed, it ends as if it had never stopped.
+
+Random moments of `tests.killed`, each ended by SIGKILL; after every kill the store must be readable, and in the end the
+result, the numbers of all episodes and the last checkpoint must be those of a run that was left in peace, to the bit.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bidual import _archive, runs
+from tests.killed import CASES
+
+ROOT = Path(__file__).parents[2]
+
+
+class Arena:
+    """Folders for the runs, and one cache of compiled code for all their processes."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = os.environ | {
+            "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+        }
+
+    def run(self, case, name, moment):
+        """Returns what the process left, None where it was killed."""
+        result = self.folder / f"{name}.json"
+        command = [sys.executable, "-m", "tests.killed", case, str(self.folder / "runs" / name), str(moment), result]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return json.loads(result.read_text()) if done.returncode == 0 else None
+
+    def numbers(self, name):
+        table = runs.read(self.folder / "runs" / name)
+        return {column: values for column, values in table.items() if column not in ("run", "seconds")}
+
+    def checkpoint(self, name):
+        """The contents of the newest, without the names of its files and the time it took."""
+        newest = sorted((self.folder / "runs" / name / "checkpoints").glob("*.bidual"))[-1]
+        manifest, arrays = _archive.read(newest, "checkpoint")
+        assert manifest["course"]["of"].pop() is not None  # seconds
+        for look in manifest["course"]["of"][6]["of"]:
+            look["of"].pop()
+        return manifest["course"], {key: array.tobytes() for key, array in arrays.items()}
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory):
+    return Arena(tmp_path_factory.mktemp("arena"))
+
+
+@pytest.fixture(scope="module", params=CASES)
+def peaceful(request, arena):
+    """A case that ran in one piece."""
+    return request.param, arena.run(request.param, f"{request.param}-in-peace", 0)
+
+
+def _killed(arena, case, name, moments):
+    """Kill one run again and again; returns its result, and how often it really was killed."""
+    kills = 0
+    for moment in moments:
+        left = arena.run(case, name, moment)
+        if left is not None:
+            return left, kills
+        kills += 1
+        folder = arena.folder / "runs"
+        if (folder / "bidual.sqlite").exists():
+            assert all(one.status in ("stopped", "finished") for one in runs.listed(folder))
+            runs.read(folder)
+    return arena.run(case, name, 0), kills
+
+
+def _check(arena, peaceful, name, moments):
+    case, undisturbed = peaceful
+    left, kills = _killed(arena, case, name, moments)
+    assert left["outcome"] == undisturbed["outcome"]
+    mine, other = arena.numbers(name), arena.numbers(f"{case}-in-peace")
+    assert list(mine) == list(other)
+    for column, values in mine.items():
+        np.testing.assert_array_equal(values, other[column])
+    assert arena.checkpoint(name) == arena.checkpoint(f"{case}-in-peace")
+    return kills
+
+
+def _random_moments(seed, count, undisturbed):
+    """Anywhere in a third of a run, so that it gets on between the kills."""
+    return np.random.default_rng(seed).integers(1, undisturbed["moments"] // 3, count).tolist()
+
+
+def test_a_killed_run_ends_as_if_it_had_never_stopped(arena, peaceful):
+    count = {"corrective": 9, "paper": 9}.get(peaceful[0], 2)
+    kills = _check(arena, peaceful, f"{peaceful[0]}-killed", _random_moments(0, count, peaceful[1]))
+    assert kills >= min(count, 2)  # a third of a run at a time: some of the last kills may come too late
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_two_hundred_kills(arena, peaceful, seed):
+    """Twelve runs of each kind, nine kills at most each: more than 200 in all."""
+    assert _check(arena, peaceful, f"{peaceful[0]}-{seed}", _random_moments(seed, 9, peaceful[1])) >= 2

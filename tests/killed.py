@@ -1,0 +1,106 @@
+"""A run that is killed at its n-th moment: ``python -m tests.killed CASE FOLDER MOMENT RESULT``.
+
+Moments are where a crash could hurt: before and after every write, sync and rename of a file, before every statement
+of a transaction, and at every episode. A family of models, a planner or an explorer joins with one line of `CASES`.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import sys
+import zipfile
+
+import bidual as bd
+from bidual.dual import GradientAscent
+from bidual.envs import Simulator
+from bidual.tasks.riverswim import riverswim
+from tests.classes import around
+
+EPISODES, EVERY = 60, 6
+RIVER = riverswim(budget=2.5, states=3, horizon=5)
+
+
+def _tabular(explorer, folder, **settings):
+    return _learn(bd.models.Tabular(RIVER.mdp), explorer, folder, **settings)
+
+
+def _learn(model, explorer, folder, **settings):
+    return bd.learn(
+        RIVER.problem,
+        RIVER.mdp,
+        model,
+        episodes=EPISODES,
+        evaluation=20,
+        seed=3,
+        explorer=explorer,
+        run=folder,
+        **settings,
+    )
+
+
+CASES = {
+    "corrective": lambda folder: _tabular(bd.explorers.Alternating(), folder),
+    "paper": lambda folder: _tabular(bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder),
+    "class": lambda folder: _learn(bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder),
+    "batches": lambda folder: _tabular(bd.explorers.Alternating(), folder, batch=4),
+}
+
+
+class Moments:
+    """Counts them, and ends the process at the one that was asked for, as a loss of power would."""
+
+    def __init__(self, last):
+        self.count, self.last = 0, last
+
+    def __call__(self, *_):
+        self.count += 1
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, function):
+        def wrapped(*args, **kwargs):
+            self()
+            result = function(*args, **kwargs)
+            self()
+            return result
+
+        return wrapped
+
+    def watch(self):
+        os.fsync, os.replace = self.around(os.fsync), self.around(os.replace)
+        zipfile.ZipFile.writestr = self.around(zipfile.ZipFile.writestr)
+        Simulator.collect = self.around(Simulator.collect)
+        connect = sqlite3.connect
+
+        def watched(*args, **kwargs):
+            base = connect(*args, **kwargs)
+            base.set_trace_callback(self)
+            return base
+
+        sqlite3.connect = watched
+
+
+def outcome(solution):
+    """All that must be the same, as JSON: floats are written so that they come back to the last bit."""
+    told = solution.to_dict()
+    del told["seconds"]
+    looks = [[look.episodes, look.bound, look.reached, look.violation, look.plans] for look in solution.history]
+    policies = [solution.policy.table, solution.mixture.weights, solution.knowledge.counts.transitions]
+    policies += [member.actions for member in solution.mixture.members]
+    return {
+        "solution": told,
+        "looks": looks,
+        "outputs": [str(output) for output in solution.outputs],
+        "arrays": hashlib.sha256(b"".join(array.tobytes() for array in policies)).hexdigest(),
+    }
+
+
+if __name__ == "__main__":
+    case, folder, moment, result = sys.argv[1:]
+    moments = Moments(int(moment))
+    moments.watch()
+    solution = CASES[case](bd.runs.Folder(folder, resume=True, every=EVERY))
+    with open(result, "w") as file:
+        json.dump({"outcome": outcome(solution), "moments": moments.count}, file)
