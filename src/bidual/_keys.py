@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     LEARN = 1  # episodes to learn from
     EVALUATE = 2  # fresh episodes to evaluate a policy with
     AFTERWARDS = 3  # likewise, of a policy that was stored
+    INSERT = 4  # actions at random in episodes to learn from
 
 
 class Draw(NamedTuple):

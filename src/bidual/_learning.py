@@ -9,10 +9,10 @@ from bidual._announce import output_of, verdict
 from bidual._errors import ProblemError
 from bidual._prepare import Setting
 from bidual._solve import solve
-from bidual.certificate import Sampled
+from bidual.certificate import Sampled, within_class
 from bidual.learned import AbstractLearning, Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge
 from bidual.outputs import (
     Estimates,
     Made,
@@ -23,8 +23,8 @@ from bidual.outputs import (
     regret_of,
     spans_of,
 )
-from bidual.policies import AbstractPolicy
-from bidual.saved import save_learned
+from bidual.policies import AbstractPolicy, MarkovPolicy
+from bidual.saved import linear_rows, save_learned
 
 
 def still_true(looks: Sequence[Look], knowledge: AbstractKnowledge) -> tuple[Look, ...]:
@@ -39,6 +39,22 @@ def fresh_look(
     episodes = fresh_episodes(setting.env, policy, setting.seed, first, count)
     knowledge = knowledge.update(*episodes)
     return evaluated(setting.program, setting.linear, episodes, setting.corners, setting.split, number), knowledge
+
+
+def proving(shown: Shown, knowledge: AbstractKnowledge) -> AbstractKnowledge:
+    """What the bound was shown with; but whether a signal is steady is what all episodes say, later ones too."""
+    counts = shown.counts or knowledge.counts
+    return knowledge.at(replace(counts, steady=knowledge.counts.steady))
+
+
+def shown_of(
+    setting: Setting, policy: AbstractPolicy, shown: Shown, knowledge: AbstractKnowledge, estimates: Estimates
+) -> Estimates:
+    """What is shown about the policy: by episodes of it, and by the class of laws where there is one."""
+    if not (isinstance(knowledge, ClassKnowledge) and isinstance(policy, MarkovPolicy)):
+        return estimates
+    rows = linear_rows(setting.program)
+    return within_class(estimates, setting.program, rows, policy, proving(shown, knowledge))
 
 
 @final
@@ -64,10 +80,11 @@ class Learning(AbstractLearning):
         after = replace(
             self, estimates=both, shown=shown, knowledge=knowledge, rounds=number, spent=self.spent + episodes
         )
-        first = output_of(setting, solution.outputs[0].name, solution.policy, both)
+        told = shown_of(setting, solution.policy, shown, knowledge, both)
+        first = output_of(setting, solution.outputs[0].name, solution.policy, told)
         return replace(
             solution,
-            **verdict(setting, shown, self.made, both, goal=self.goal)._asdict(),
+            **verdict(setting, shown, self.made, told, goal=self.goal)._asdict(),
             knowledge=knowledge,
             history=still_true(solution.history, knowledge),
             outputs=(first, *solution.outputs[1:]),
@@ -80,7 +97,7 @@ class Learning(AbstractLearning):
         setting = self.setting
         evidence = Sampled(
             program=setting.program,
-            knowledge=self._proving(),
+            knowledge=proving(self.shown, self.knowledge),
             policy=solution.policy,
             record=self.shown.record,
             split=setting.split,
@@ -93,11 +110,6 @@ class Learning(AbstractLearning):
         told = zip(setting.problem.lines(), solution.constraints, strict=True)
         lines = [line._replace(bounds=constraint.limits) for line, constraint in told]
         save_learned(path, evidence, lines, self.goal, solution.to_dict())
-
-    def _proving(self) -> AbstractKnowledge:
-        """What the bound was shown with; but whether a signal is steady is what all episodes say, later ones too."""
-        counts = self.shown.counts or self.knowledge.counts
-        return replace(self.knowledge, counts=replace(counts, steady=self.knowledge.counts.steady))
 
     def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
         """Every policy that was run, evaluated in `truth`, against the optimum there."""

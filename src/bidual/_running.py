@@ -9,7 +9,7 @@ import numpy as np
 from bidual._announce import assumptions_of, mixture_of_policies, output_of, verdict
 from bidual._course import Course
 from bidual._keys import Draw, Purpose
-from bidual._learning import Learning, fresh_look, still_true
+from bidual._learning import Learning, fresh_look, shown_of, still_true
 from bidual._measured import Measured, Measurement
 from bidual._prepare import Setting
 from bidual._types import Episode
@@ -123,15 +123,17 @@ class Running:
         shown = self.shown
         if count:
             shown = shown.or_better(setting.final(setting.program, knowledge), knowledge.counts)
+        told = shown_of(setting, made.policy, shown, knowledge, estimates)
         after = Learning(setting, shown, made, estimates, knowledge, self.rounds, self.spent, goal)
-        halves = self.policies[self.restarts.since :]
+        ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(self.policies, 1)]
+        since = self.restarts.since
         return Learned(
-            **verdict(setting, shown, made, estimates, goal=goal)._asdict(),
+            **verdict(setting, shown, made, told, goal=goal)._asdict(),
             sense="maximize" if setting.problem.maximises else "minimize",
             outputs=(
-                output_of(setting, "certainty-equivalent policy", made.policy, estimates),
-                output_of(setting, "uniform mixture", mixture_of_policies(self.policies), self._mixture()),
-                output_of(setting, "last-half mixture", mixture_of_policies(halves), self._last_half()),
+                output_of(setting, "certainty-equivalent policy", made.policy, told),
+                output_of(setting, "uniform mixture", mixture_of_policies(ran), self._mixture()),
+                output_of(setting, "last-half mixture", mixture_of_policies(ran[since:]), self._last_half()),
             ),
             model=made.mdp,
             knowledge=knowledge,

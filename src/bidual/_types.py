@@ -81,3 +81,4 @@ class Episode:
     states: Int[np.ndarray, "arrivals"]
     actions: Int[np.ndarray, "H"]
     observed: Float[np.ndarray, "H o"]  # the signals that only the environment can tell; often there are none
+    only: int | None = None  # the one step that is learned from, where that is not all of them

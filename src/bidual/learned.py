@@ -116,7 +116,7 @@ class Learned:
     assumptions: tuple[str, ...]
     exploration: str  # how the episodes were chosen, and what is proved of that
     history: tuple[Look, ...]
-    executed: tuple[DeterministicPolicy, ...]  # the policy of every episode
+    executed: tuple[DeterministicPolicy, ...]  # of every episode, before a class of laws had one action at random
     episodes: int
     evaluation_episodes: int
     plans: int

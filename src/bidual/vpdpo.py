@@ -12,7 +12,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer, Choice
 from bidual.models import AbstractKnowledge
-from bidual.policies import AbstractPolicy
+from bidual.policies import DeterministicPolicy
 
 
 @final
@@ -45,22 +45,31 @@ def vpdpo(
     seed: int,
     batch: int = 1,
 ) -> Iterator[Iteration]:
-    """One `Iteration` per batch of episodes, which is one episode in the paper, for as long as the caller asks.
+    """One `Iteration` per batch of episodes, for as long as the caller asks.
 
-    It yields after the update, so every yield is a state to go on from; all draws belong to (seed, episode).
+    In the paper a batch is one rollout of the plan, or one for every step (Algorithm 3). It yields after the update, so
+    every yield is a state to go on from; all draws belong to (seed, episode).
     """
     knowledge, memory = state.knowledge, state.memory
-    for done in itertools.count(state.episodes, batch):
-        t = done // batch + 1
+    size = batch * knowledge.rollouts
+    for done in itertools.count(state.episodes, size):
+        t = done // size + 1
         choice, memory = explorer(program, memory, knowledge, Draw(seed, Purpose.PLAN, t))  # dual and planner
-        episodes = _collected(env, choice.policy, [Draw(seed, Purpose.LEARN, done + i + 1) for i in range(batch)])
+        draws = [Draw(seed, Purpose.LEARN, done + i + 1) for i in range(size)]
+        episodes = _collected(env, knowledge, choice.policy, draws)
         knowledge = knowledge.update(*episodes)
-        yield Iteration(t, choice, episodes, LoopState(done + batch, knowledge, memory))
+        yield Iteration(t, choice, episodes, LoopState(done + size, knowledge, memory))
 
 
-def _collected(env: AbstractEnvironment, policy: AbstractPolicy, draws: list[Draw]) -> list[Episode]:
+def _collected(
+    env: AbstractEnvironment, knowledge: AbstractKnowledge, policy: DeterministicPolicy, draws: list[Draw]
+) -> list[Episode]:
     """A single episode may come from those that an environment made ahead; many are made for the asking."""
-    return env.collect_many(policy, draws) if len(draws) > 1 else [env.collect(policy, draws[0])]
+    runs = [knowledge.rollout(policy, draw.number) for draw in draws]
+    if len(draws) > 1 and all(run.policy is policy for run in runs):
+        return env.collect_many(policy, draws)
+    episodes = [env.collect(run.policy, draw) for run, draw in zip(runs, draws, strict=True)]
+    return [one if run.only is None else replace(one, only=run.only) for one, run in zip(episodes, runs, strict=True)]
 
 
 def first_state(
@@ -75,6 +84,8 @@ def resumed(state: LoopState, knowledge: AbstractKnowledge) -> LoopState:
 
     Its counts are what was learned; the set of laws that may be true is made from them and from that probability.
     """
+    if type(state.knowledge) is not type(knowledge):
+        raise ProblemError("the state to go on from was learned with another kind of model: give the model of then")
     then, now = state.knowledge.counts.pairs.shape, knowledge.counts.pairs.shape
     if then[1:] != now[1:]:
         raise ProblemError(

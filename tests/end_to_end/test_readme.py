@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import bidual as bd
 
 ROOT = Path(__file__).parents[2]
@@ -55,9 +57,24 @@ def test_the_console_lines_work(bidual):
         )
 
 
+def _curve(text):
+    """Limits, optima and prices of a printed curve."""
+    return np.array([line.split()[:3] for line in text.splitlines() if line.split()[3:4] == ["optimal"]], dtype=float)
+
+
+def _check_curve(text):
+    """Optima are certified to 1e-6. Prices are slopes of a concave curve: at a kink any between its sides is one."""
+    shown, (limits, optima, prices) = _curve(TEXT[3]), (printed := _curve(text)).T
+    assert re.sub(r" +", " ", _words(text)) == re.sub(r" +", " ", _words(TEXT[3]))
+    np.testing.assert_allclose(printed[:, :2], shown[:, :2], rtol=0, atol=2e-6)
+    slopes, rounding = np.diff(optima) / np.diff(limits), 2e-6 / np.diff(limits).min() + 1e-5
+    assert np.all(prices[:-1] >= slopes - rounding)
+    assert np.all(prices[1:] <= slopes + rounding)
+
+
 def test_the_rover_and_the_conflict_print_what_is_shown(bidual):
     assert _comparable(bidual("solve", "rover").stdout) == _comparable(TEXT[1])
-    assert _comparable(bidual("price", "rover").stdout) == _comparable(TEXT[3])
+    _check_curve(bidual("price", "rover").stdout)
     shown = re.search(r"\$ bidual solve rover --set budget=0\n(.*?)```", README, re.DOTALL)
     assert shown is not None
     assert bidual("solve", "rover", "--set", "budget=0").stdout.startswith(shown.group(1))

@@ -50,7 +50,10 @@ WRONG = {
         r"step 2: the probabilities of phis\[0\] . mus\[0\]",
     ),
     "no lists of steps": (([1, 2], [MUS], False), r"phis must be a list with a list of arrays for every step"),
-    "left": ((PHIS, MUS, True, "likelihood", 8.0, (1,)), r"state 1 is never left, but phis\[0\] . mus\[0\] leaves it"),
+    "left": (
+        (PHIS, MUS, True, "likelihood", 8.0, "one-rollout", None, (1,)),
+        r"state 1 is never left, but phis\[0\] . mus\[0\] leaves it",
+    ),
 }
 
 
@@ -196,6 +199,37 @@ def test_signals_on_arrival_and_convex_functions():
     assert abs(found.value - best.value) <= 0.05
 
 
+@pytest.mark.parametrize("evaluation", [0, 50])
+def test_the_class_bounds_the_policy_too(tmp_path, evaluation):
+    """Without any episode of the policy; its true value is known here."""
+    found = _learn(LowRank(PHIS, MUS), 200, evaluation=evaluation)
+    psi = RIVER.problem.embedding.features.stage(RIVER.mdp.successors)
+    f, g = RIVER.problem.program().values(bd.policies.embedding(RIVER.mdp, psi, found.policy))
+    assert found.lower <= -f + 1e-9
+    assert found.lower <= found.value <= found.upper
+    assert found.upper - found.lower <= 0.5  # without any episode, where one pays up to 5
+    assert found.constraints[0].violation_upper >= max(0.0, g[0]) - 1e-9
+    found.save(tmp_path / "a.bidual")
+    assert bd.check(tmp_path / "a.bidual").claims["lower"] == found.lower
+    more = found.certify(50)
+    assert more.lower >= found.lower - 1e-9
+    more.save(tmp_path / "b.bidual")
+    assert bd.check(tmp_path / "b.bidual").claims["gap"] == more.gap
+
+
+def test_a_class_may_have_a_smaller_probability_of_failure(tmp_path):
+    """Then the set is larger; more than its share of what `learn` has it cannot have."""
+    sure, usual = (_learn(LowRank(PHIS, MUS, delta=delta), 60) for delta in (1e-6, None))
+    assert sure.knowledge.delta == 1e-6
+    assert usual.knowledge.delta == 0.025
+    assert sure.knowledge.left.sum() > usual.knowledge.left.sum()
+    assert sure.upper >= usual.upper
+    sure.save(tmp_path / "a.bidual")
+    assert bd.check(tmp_path / "a.bidual").claims["upper"] == sure.upper
+    with pytest.raises(bd.ModelError, match=r"delta of the class must be in \(0, 0.025\].*got 0.03"):
+        _learn(LowRank(PHIS, MUS, delta=0.03), 5)
+
+
 def _saved(tmp_path, **settings):
     found = _learn(LowRank(PHIS, MUS, **settings), 60)
     found.save(tmp_path / "a.bidual")
@@ -216,6 +250,8 @@ FORGED = {
     "no such list": lambda m, a: m["model"].update({"class": [0, 0, 7, 0, 0]}),
     "too few steps": lambda m, a: m["model"].update({"class": [0]}),
     "no class": lambda m, a: m["model"].pop("class"),
+    "a larger probability of failure": lambda m, a: m["model"].update(delta=0.2),
+    "no such collection": lambda m, a: m["model"].update(collection="all"),
     "a constant in words": lambda m, a: m["model"].update(c="8"),
 }
 

@@ -170,6 +170,7 @@ MODULES = {
         "Ball",
         "Box",
         "CLASS_SETS",
+        "COLLECTIONS",
         "ClassKnowledge",
         "Counts",
         "Expected",

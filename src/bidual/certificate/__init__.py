@@ -11,24 +11,25 @@ from jaxtyping import Float
 from bidual.certificate._affine import certify_affine
 from bidual.certificate._convex import certify_convex
 from bidual.certificate._cuts import multipliers as convex_multipliers
+from bidual.certificate._estimates import MOST_NUMBERS as MOST_NUMBERS
+from bidual.certificate._estimates import Estimates as Estimates
+from bidual.certificate._estimates import Round as Round
+from bidual.certificate._estimates import Rows as Rows
+from bidual.certificate._estimates import Spans as Spans
+from bidual.certificate._estimates import at_embedding as at_embedding
+from bidual.certificate._estimates import of_round as of_round
+from bidual.certificate._estimates import worst_corner as worst_corner
 from bidual.certificate._lower import lower_bound as lower_bound
 from bidual.certificate._mixtures import MixtureBounds as MixtureBounds
 from bidual.certificate._mixtures import Mixtures as Mixtures
 from bidual.certificate._mixtures import certify_mixtures as certify_mixtures
-from bidual.certificate._sampled import MOST_NUMBERS as MOST_NUMBERS
-from bidual.certificate._sampled import Estimates as Estimates
-from bidual.certificate._sampled import Round as Round
-from bidual.certificate._sampled import Rows as Rows
 from bidual.certificate._sampled import Sampled as Sampled
-from bidual.certificate._sampled import Spans as Spans
-from bidual.certificate._sampled import at_embedding as at_embedding
 from bidual.certificate._sampled import certify_sampled as certify_sampled
-from bidual.certificate._sampled import of_round as of_round
-from bidual.certificate._sampled import worst_corner as worst_corner
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record
 from bidual.certificate._types import users_bounds as users_bounds
+from bidual.certificate._within import within_class as within_class
 from bidual.convex import AffineProgram, ConvexProgram
 
 

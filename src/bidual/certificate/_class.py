@@ -8,7 +8,7 @@ can raise the minimum. The rounding error is carried along, and with it what the
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bidual._errors import CertificateError
 from bidual._types import at_step
@@ -21,7 +21,7 @@ _MOST = 10_000  # combinations that are followed
 _LARGE = 2 * 10**7  # numbers in one array
 
 
-class _Laws(NamedTuple):
+class Laws(NamedTuple):
     """The candidates of a step as dense laws, and how far a mean of numbers up to 1 under them may be wrong."""
 
     dense: Float[np.ndarray, "k S A S"]
@@ -34,29 +34,42 @@ def least_over_class(
     theta: Float[np.ndarray, "H d"],
     magnitude: Float[np.ndarray, "H d"],
     terms: int,
+    table: Float[np.ndarray, "H S A"] | None = None,
 ) -> Least:
-    """The least theta . Psi over policies and laws, from below; `magnitude` and `terms` say what theta is a sum of."""
+    """The least theta . Psi over laws, and over policies where none is given, from below.
+
+    `magnitude` and `terms` say what theta is a sum of.
+    """
     if not np.all(np.isfinite(theta)):
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
     paid, allowed = paid_on_lists(pieces, model.counts, model.delta), model.counts.support.allowed
     (S, A), last = allowed.shape, len(theta) - 1
     V, error = np.zeros((1, S)), 0.0
     for h in reversed(range(len(theta))):
-        laws = _laws(model, h, only=h == last and not paid.positions)
+        laws = laws_of(model, h, only=h == last and not paid.positions)
         room = max(1, min(_MOST, _LARGE // (S * A * max(len(laws.dense), 1))))
         if len(V) * len(laws.dense) > room:
             V = V.min(axis=0, keepdims=True)
         arrived = _arrived(model, paid, theta[h], laws, h)
         Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrived[:, None]
         error += laws.defect * float(np.abs(V).max() + _largest(paid, theta[h], h))
-        Q = np.where(allowed, Q, np.inf)
-        V = Q.min(axis=-1).reshape(-1, S) if len(Q) * Q.shape[1] <= room else Q.min(axis=(0, 1)).min(axis=-1)[None]
+        V = _acted(Q, allowed, None if table is None else table[h]).reshape(-1, S)
+        V = V if len(V) <= room else V.min(axis=0, keepdims=True)
     value, lost = _start(model, V)
-    sums = (len(theta) * (A + S + 8) + pieces.psi.dimension + terms + 4) * EPS
+    sums = (len(theta) * (6 * A + S + 8) + pieces.psi.dimension + terms + 4) * EPS
     return Least(value, error + lost + sums * float(np.sum(magnitude * pieces.peaks())))
 
 
-def _laws(model: Plausible, h: int, *, only: bool) -> _Laws:
+def _acted(
+    Q: Float[np.ndarray, "k b S A"], allowed: Bool[np.ndarray, "S A"], actions: Float[np.ndarray, "S A"] | None
+) -> Float[np.ndarray, "k b S"]:
+    """The value of the best action, or of those that a policy takes."""
+    if actions is None:
+        return np.where(allowed, Q, np.inf).min(axis=-1)
+    return np.einsum("kbsa,sa->kbs", np.where(allowed, Q, 0.0), actions)
+
+
+def laws_of(model: Plausible, h: int, *, only: bool) -> Laws:
     """All candidates of a step that may be true; one of them where it does not matter which."""
     factors = model.factors[h]
     numbers = np.flatnonzero(model.inside[h, : factors.count])
@@ -68,11 +81,11 @@ def _laws(model: Plausible, h: int, *, only: bool) -> _Laws:
     row = np.where(model.counts.support.allowed, 1.0, 0.0)
     missing = np.abs(dense.sum(axis=-1) - 1) + 2 * np.maximum(-dense, 0.0).sum(axis=-1)
     rounding = (factors.phis.shape[-1] + 4) * EPS * sizes.sum(axis=-1)
-    return _Laws(dense, float(((missing + rounding) * row).max()))
+    return Laws(dense, float(((missing + rounding) * row).max()))
 
 
 def _arrived(
-    model: Plausible, paid: Paid, theta: Float[np.ndarray, "d"], laws: _Laws, h: int
+    model: Plausible, paid: Paid, theta: Float[np.ndarray, "d"], laws: Laws, h: int
 ) -> Float[np.ndarray, "k S A"]:
     """What signals on arrival are expected to pay at least."""
     k, S, A, _ = laws.dense.shape

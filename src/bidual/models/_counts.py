@@ -7,7 +7,7 @@ assumption, and it is worth a great deal (a fixed number of episodes gives H tim
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -46,7 +46,7 @@ class Counts:
         """Count more episodes; raises where one shows what was declared impossible."""
         if not episodes:
             return self
-        states, actions, arrivals, observed = _steps(episodes)
+        steps, states, actions, arrivals, observed = _steps(episodes)
         rows = states * self.pairs.shape[2] + actions  # flat indices, because this runs once per episode
         places = self.support.find(rows, arrivals)
         if places.min() == NOBODY:
@@ -54,7 +54,7 @@ class Counts:
             return grown.update(*episodes)
         transitions, pairs, starts = self.transitions.copy(), self.pairs.copy(), self.starts.copy()
         if len(pairs) > 1:
-            rows = rows + np.arange(rows.size) % len(pairs) * pairs[0].size
+            rows = rows + steps * pairs[0].size
         np.add.at(pairs.reshape(-1), rows, 1.0)
         np.add.at(transitions.reshape(-1), rows * transitions.shape[3] + places, 1.0)
         for episode in episodes:
@@ -92,16 +92,26 @@ class Counts:
         )
 
 
-def _steps(
-    episodes: Sequence[Episode],
-) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"], Float[np.ndarray, "n o"]]:
-    """States, actions, arrivals and signals of all steps."""
-    if len(episodes) == 1:
+class _Steps(NamedTuple):
+    """All steps that are learned from, one after the other."""
+
+    steps: Int[np.ndarray, "n"]
+    states: Int[np.ndarray, "n"]
+    actions: Int[np.ndarray, "n"]
+    arrivals: Int[np.ndarray, "n"]
+    observed: Float[np.ndarray, "n o"]
+
+
+def _steps(episodes: Sequence[Episode]) -> _Steps:
+    H = len(episodes[0].actions)
+    if len(episodes) == 1 and episodes[0].only is None:
         (one,) = episodes
-        return one.states[:-1], one.actions, one.states[1:], one.observed
+        return _Steps(np.arange(H), one.states[:-1], one.actions, one.states[1:], one.observed)
     states, actions = np.stack([one.states for one in episodes]), np.stack([one.actions for one in episodes])
-    observed = np.concatenate([one.observed for one in episodes])
-    return states[:, :-1].ravel(), actions.ravel(), states[:, 1:].ravel(), observed
+    only = np.array([-1 if one.only is None else one.only for one in episodes])[:, None]
+    kept = (only < 0) | (only == np.arange(H))
+    observed = np.stack([one.observed for one in episodes])
+    return _Steps(np.nonzero(kept)[1], states[:, :-1][kept], actions[kept], states[:, 1:][kept], observed[kept])
 
 
 def no_counts(support: Support, noisy: Bool[np.ndarray, "o"], laws: int = 1) -> Counts:

@@ -46,7 +46,7 @@ class Factors:
     ) -> Float[np.ndarray, "t n"]:
         """What every pair says of some transitions."""
         phi, mu = self.phis[:, states, actions], self.mus[:, :, arrivals]
-        return np.matmul(phi.swapaxes(0, 1), mu.transpose(2, 1, 0)).reshape(len(states), -1)
+        return np.matmul(phi.swapaxes(0, 1), mu.transpose(2, 1, 0)).reshape(len(states), self.count)
 
     @property
     def average(self) -> Float[np.ndarray, "S A S"]:

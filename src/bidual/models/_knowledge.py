@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,11 +14,13 @@ from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import Paid, expected, paid_on_lists
 from bidual.models._base import Layout
+from bidual.models._collection import Rollout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._known import Known
 from bidual.models._optimistic import Optimistic
 from bidual.models._plausible import Plausible
 from bidual.models._posterior import lists, lists_for_planner, single_law, start_estimate
+from bidual.policies import DeterministicPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,20 @@ class AbstractKnowledge(abc.ABC):
     @abc.abstractmethod
     def likely(self) -> Float[np.ndarray, "law S A K"]:
         """The law that is expected, on the lists of the counts."""
+
+    @property
+    def rollouts(self) -> int:
+        """How many are made for one plan."""
+        return 1
+
+    def rollout(self, policy: DeterministicPolicy, number: int) -> Rollout:
+        """What is run for a planned policy as rollout `number` (from 1 on): here the policy itself."""
+        del number
+        return Rollout(policy)
+
+    def at(self, counts: Counts) -> "AbstractKnowledge":
+        """What was known when these were all the episodes."""
+        return replace(self, counts=counts)
 
     @cached_property
     def optimistic(self) -> Optimistic | Plausible:

@@ -36,8 +36,10 @@ def add_episodes(
     """The log-likelihoods after more episodes."""
     total = likelihoods.copy()
     states, actions = np.stack([one.states for one in episodes]), np.stack([one.actions for one in episodes])
+    only = np.array([-1 if one.only is None else one.only for one in episodes])
     for h, one in enumerate(factors):
-        p = one.probabilities(states[:, h], actions[:, h], states[:, h + 1])
+        kept = (only < 0) | (only == h)
+        p = one.probabilities(states[kept, h], actions[kept, h], states[kept, h + 1])
         with np.errstate(divide="ignore"):
             total[h, : one.count] += np.log(np.maximum(p, 0.0)).sum(axis=0)
     return total

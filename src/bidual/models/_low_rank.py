@@ -1,7 +1,7 @@
 """`LowRank`: transitions with two unknown factors, each one of a list of candidates, learned by their likelihood."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -15,13 +15,24 @@ from bidual._types import Episode
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import NOISE
-from bidual.models._counts import no_counts
+from bidual.models._collection import COLLECTIONS, Rollout, inserted
+from bidual.models._counts import Counts, no_counts
 from bidual.models._factors import Factors, read_factors
 from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known
-from bidual.models._likelihood import CLASS_SETS, VALID, add_episodes, likely, near_best, no_likelihoods, of_all_laws
+from bidual.models._likelihood import (
+    CLASS_SETS,
+    VALID,
+    add_episodes,
+    likelihoods_of,
+    likely,
+    near_best,
+    no_likelihoods,
+    of_all_laws,
+)
 from bidual.models._plausible import Plausible
 from bidual.models._support import NOBODY, Support, read_absorbing, read_support
+from bidual.policies import DeterministicPolicy
 
 
 @final
@@ -39,6 +50,10 @@ class LowRank:
         set: which candidates may still be true. "likelihood": those that explain what was seen nearly as well as the
             best; "paper": those whose laws are near the best one's where it was tried, as the paper has it.
         c: the constant of the paper's set. Below 8 the set may lose the truth, and no bound is claimed.
+        collection: what is run for a plan. "one-rollout": the plan, with one action at random; "paper": that for every
+            step in turn, and only the step with the action is learned from.
+        delta: the probability with which the set may lose the truth, if less than the half of its own that `learn`
+            gives to the model.
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it tells, else learned.
     """
@@ -48,6 +63,8 @@ class LowRank:
     shared: bool = True
     set: str = "likelihood"
     c: float = VALID
+    collection: str = "one-rollout"
+    delta: float | None = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
 
@@ -55,6 +72,8 @@ class LowRank:
         """Check what can be checked without an environment; candidates that can be read once only are kept."""
         if self.set not in CLASS_SETS:
             raise ModelError(f"set must be one of {', '.join(CLASS_SETS)}; got {self.set!r}")
+        if self.collection not in COLLECTIONS:
+            raise ModelError(f"collection must be one of {', '.join(COLLECTIONS)}; got {self.collection!r}")
         if not self.c > 0:
             raise ModelError(f"the constant c of the paper's set must be positive; got {self.c!r}")
         for name in ("phis", "mus"):
@@ -82,8 +101,19 @@ class LowRank:
         law = initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
         counts = no_counts(class_support(factors, ends, allowed), noisy, horizon)
-        likelihoods = no_likelihoods(factors)
-        return ClassKnowledge(counts, pieces, horizon, law, delta, self.set, factors, likelihoods, float(self.c))
+        known = counts, pieces, horizon, law, self._share(delta), self.set
+        return ClassKnowledge(*known, factors, no_likelihoods(factors), float(self.c), self.collection)
+
+    def _share(self, most: float) -> float:
+        """The probability of failure of the set, which may be less than what there is for it."""
+        if self.delta is None:
+            return most
+        if not 0 < self.delta <= most:
+            raise ModelError(
+                f"delta of the class must be in (0, {most:g}], the share of the model in learn's own delta; "
+                f"got {self.delta!r}: give learn a larger one, or leave that of the class away"
+            )
+        return float(self.delta)
 
 
 @final
@@ -94,6 +124,16 @@ class ClassKnowledge(AbstractKnowledge):
     factors: tuple[Factors, ...]
     likelihoods: Float[np.ndarray, "H n"]
     c: float
+    collection: str = "one-rollout"
+
+    @property
+    def rollouts(self) -> int:
+        """One, or one for every step."""
+        return max(1, self._steps) if self.collection == "paper" else 1
+
+    def rollout(self, policy: DeterministicPolicy, number: int) -> Rollout:
+        """The policy with one action at random."""
+        return inserted(policy, self.counts.support.allowed, self.collection, self._steps, number)
 
     def update(self, *episodes: Episode) -> "ClassKnowledge":
         """Learn from episodes; raises where one shows what no candidate holds possible."""
@@ -105,8 +145,11 @@ class ClassKnowledge(AbstractKnowledge):
         if excluded.size:
             raise EnvError(self._excluded(int(excluded[0]), episodes))
         counts = self.counts.update(*episodes)
-        common = self.pieces, self.horizon, self.initial, self.delta, self.set, self.factors
-        return ClassKnowledge(counts, *common, likelihoods, self.c)
+        return replace(self, counts=counts, likelihoods=likelihoods)
+
+    def at(self, counts: Counts) -> "ClassKnowledge":
+        """What was known when these were all the episodes: likelihoods are functions of the counts."""
+        return replace(self, counts=counts, likelihoods=likelihoods_of(self.factors, counts))
 
     def possible(self) -> Plausible:
         """All combinations of candidates that may be true; raises where the truth is shown to be none of them."""
@@ -146,6 +189,11 @@ class ClassKnowledge(AbstractKnowledge):
         return np.array([len(one.numbers) for one in self.possible().members])
 
     @property
+    def _steps(self) -> int:
+        """How many of the first steps have a law that matters: where the last one leads pays only on arrival."""
+        return self.horizon if self.pieces.arrivals or self.pieces.observed else self.horizon - 1
+
+    @property
     def _log_share(self) -> float:
         """What a claim about one step costs: there are H of them, and one about the start where it is learned."""
         delta = self.delta * (1 - NOISE) if self.counts.noisy.any() else self.delta
@@ -171,7 +219,7 @@ class ClassKnowledge(AbstractKnowledge):
         """Why no candidate of a step can be true."""
         where = f"the class is misspecified: at step {h + 1}"
         remedy = "add candidates, or learn without a class (Tabular)"
-        for one in episodes:
+        for one in (one for one in episodes if one.only in (None, h)):
             s, a, arrival = one.states[h : h + 1], one.actions[h : h + 1], one.states[h + 1 : h + 2]
             if self.factors[h].probabilities(s, a, arrival).max() <= 0:
                 seen = f"action {a[0]} in state {s[0]} led to state {arrival[0]}, which no candidate holds possible"

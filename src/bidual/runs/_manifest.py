@@ -54,7 +54,9 @@ def _class(knowledge: AbstractKnowledge) -> str | None:
     """Which candidates there are, where there is a class of them."""
     if not isinstance(knowledge, ClassKnowledge):
         return None
-    return _digest([knowledge.c], *(part for one in knowledge.factors for part in (one.phis, one.mus)))
+    return _digest(
+        [knowledge.c, knowledge.collection], *(part for one in knowledge.factors for part in (one.phis, one.mus))
+    )
 
 
 def _law(env: AbstractEnvironment) -> str | None:

@@ -5,4 +5,5 @@ from bidual.saved._files import check as check
 from bidual.saved._files import load as load
 from bidual.saved._learned import save_learned as save_learned
 from bidual.saved._programs import stored_program as stored_program
+from bidual.saved._rows import linear_rows as linear_rows
 from bidual.saved._saved import save as save

@@ -11,7 +11,16 @@ from jaxtyping import Bool, Float
 from bidual._errors import ArchiveError
 from bidual._lists import check_initial
 from bidual.features import Observed, Pieces
-from bidual.models import CLASS_SETS, SETS, AbstractKnowledge, ClassKnowledge, Counts, Knowledge, likelihoods_of
+from bidual.models import (
+    CLASS_SETS,
+    COLLECTIONS,
+    SETS,
+    AbstractKnowledge,
+    ClassKnowledge,
+    Counts,
+    Knowledge,
+    likelihoods_of,
+)
 from bidual.models._support import NOBODY, Support
 from bidual.saved._arrays import Stored, exactly
 from bidual.saved._factors import restored_factors, stored_factors
@@ -41,7 +50,7 @@ def stored_knowledge(knowledge: AbstractKnowledge) -> tuple[dict[str, Any], dict
     }
     if isinstance(knowledge, ClassKnowledge):
         numbers, factors = stored_factors(knowledge.factors)
-        words |= {"class": numbers, "c": knowledge.c}
+        words |= {"class": numbers, "c": knowledge.c, "collection": knowledge.collection, "delta": knowledge.delta}
         arrays |= factors
     return words, arrays
 
@@ -54,16 +63,22 @@ def restored_knowledge(
         raise ValueError(f"there is no set {words['set']!r}")
     pieces, support = _pieces(words, stored, shape), _support(words, stored, shape)
     initial = check_initial(stored.numbers("initial", shape[1]), shape[1]) if stored.has("initial") else None
-    counts = _counts(stored, support, pieces, shape[0])
+    counts = _counts(stored, support, pieces, shape[0], partly=words.get("collection") == "paper")
     if initial is not None and np.any(counts.starts[initial == 0]):
         raise ValueError("an episode began where the start law has none begin")
-    known = counts, pieces, shape[0], initial, delta, words["set"]
+    known = counts, pieces, shape[0], initial
     if "class" not in words:
-        return Knowledge(*known)
+        return Knowledge(*known, delta, words["set"])
     if len(counts.pairs) != shape[0]:
         raise ValueError("a class needs counts for every step")
     factors = restored_factors(words["class"], stored, shape, support)
-    return ClassKnowledge(*known, factors, likelihoods_of(factors, counts), exactly(float, words["c"]))
+    if words["collection"] not in COLLECTIONS:
+        raise ValueError(f"there is no collection {words['collection']!r}")
+    share = exactly(float, words["delta"])
+    if not 0 < share <= delta:
+        raise ValueError(f"the class has a probability of failure of {share!r}, of {delta!r} that there is for it")
+    settings = exactly(float, words["c"]), words["collection"]
+    return ClassKnowledge(*known, share, words["set"], factors, likelihoods_of(factors, counts), *settings)
 
 
 def _pieces(words: dict[str, Any], stored: Stored, shape: tuple[int, int, int]) -> Pieces:
@@ -110,13 +125,15 @@ def _support(words: dict[str, Any], stored: Stored, shape: tuple[int, int, int])
     return support
 
 
-def _counts(stored: Stored, support: Support, pieces: Pieces, horizon: int) -> Counts:
+def _counts(stored: Stored, support: Support, pieces: Pieces, horizon: int, *, partly: bool) -> Counts:
     """Numbers of pairs and of episodes are sums: they are not read but added up."""
     S, A, K = support.states.shape
     transitions, starts = stored.counts("transitions", None, S, A, K), stored.counts("starts", S)
     laws, episodes = len(transitions), starts.sum()
-    # One start and H steps in every episode; counts for every step have one of each.
-    if laws not in (1, horizon) or np.any(transitions.sum(axis=(1, 2, 3)) != episodes * horizon / laws):
+    # One start and H steps in every episode; counts for every step have one of each. Of some rollouts of a class only
+    # one step is learned from.
+    steps, most = transitions.sum(axis=(1, 2, 3)), episodes * horizon / laws
+    if laws not in (1, horizon) or np.any(steps > most) or (np.any(steps != most) and not partly):
         raise ValueError("there are more or fewer steps than the episodes have")
     if np.any(transitions[:, support.states == NOBODY]) or np.any(transitions[:, ~support.allowed]):
         raise ValueError("a transition was counted that cannot be")

@@ -1,0 +1,152 @@
+"""What episodes say about one policy: means, and bounds that hold together.
+
+What is linear has a betting interval; a convex function of a few numbers is bounded at the worst corner of their
+intervals: a convex function on a box is largest at one of them.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bidual import bounds
+from bidual._errors import EnvError
+from bidual.bounds import Alone, Split
+from bidual.convex import AffineProgram, ConvexProgram
+
+MOST_NUMBERS = 8  # that corners are made of: 256 of them, each an evaluation by CVXPY
+_EVALUATED = 1e-9  # of values as CVXPY computes them, and far more than it loses
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Fresh episodes of one policy, whose number was fixed before the first of them."""
+
+    number: int  # of the round: 1, 2, ...
+    paid: Float[np.ndarray, "n r"]  # the linear functionals of every episode
+    image: Float[np.ndarray, "n k"] | None  # the image of every episode, where corners are to be bounded
+    embedding: Float[np.ndarray, "H d"] | None  # of all of them on average, where a functional is curved
+
+
+class Spans(NamedTuple):
+    """Functionals by number (f is 0, g from 1 on), each between ends that no episode can leave."""
+
+    numbers: Int[np.ndarray, "r"]
+    low: Float[np.ndarray, "r"]
+    high: Float[np.ndarray, "r"]
+
+
+class Rows(NamedTuple):
+    """Linear functionals rows . Psi + constants, by number."""
+
+    numbers: Int[np.ndarray, "r"]
+    rows: Float[np.ndarray, "r H d"]
+    constants: Float[np.ndarray, "r"]
+    magnitudes: Float[np.ndarray, "r H d"]  # sums of the absolute values that the rows were summed from
+    terms: int  # and the largest number of those
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """f (number 0) and g (from 1 on): what was seen on average, and bounds; infinite where nothing is claimed."""
+
+    mean: Float[np.ndarray, "rows"]
+    lower: Float[np.ndarray, "rows"]
+    upper: Float[np.ndarray, "rows"]
+    episodes: int
+    rounds: tuple[Round, ...] = ()  # that the bounds come from
+
+    @classmethod
+    def unbounded(cls, mean: Float[np.ndarray, "rows"], count: int, rounds: tuple[Round, ...] = ()) -> "Estimates":
+        """Means of `count` episodes, and nothing claimed yet."""
+        return cls(mean, np.full(mean.shape, -np.inf), np.full(mean.shape, np.inf), count, rounds)
+
+    def within(self, other: "Estimates") -> "Estimates":
+        """Both at once: the mean over all episodes, and the better of the bounds."""
+        if self.episodes == 0:
+            return other
+        total = self.episodes + other.episodes
+        return Estimates(
+            mean=(self.episodes * self.mean + other.episodes * other.mean) / total,
+            lower=np.maximum(self.lower, other.lower),
+            upper=np.minimum(self.upper, other.upper),
+            episodes=total,
+            rounds=(*self.rounds, *other.rounds),
+        )
+
+    def narrowed(self, lower: Float[np.ndarray, "rows"], upper: Float[np.ndarray, "rows"]) -> "Estimates":
+        """With bounds that hold besides; a mean that they exclude gives way to the nearest that they do not."""
+        for i in np.flatnonzero((lower > self.upper) | (upper < self.lower))[:1]:
+            what = f"constraint row {i}" if i else "the objective"
+            raise EnvError(
+                f"the class is misspecified: fresh episodes of the policy show that {what} (as something to be small) "
+                f"is between {self.lower[i]:.6g} and {self.upper[i]:.6g}, but the candidates that are left only allow "
+                f"{lower[i]:.6g} to {upper[i]:.6g}: add candidates, or learn without a class (Tabular)"
+            )
+        lower, upper = np.maximum(self.lower, lower), np.minimum(self.upper, upper)
+        return replace(self, mean=np.clip(self.mean, lower, upper), lower=lower, upper=upper)
+
+    def over(self, equality: Bool[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        """How far every row may be from holding."""
+        low, high = self.lower[1:], self.upper[1:]
+        return np.where(equality, np.maximum(np.abs(low), np.abs(high)), np.maximum(high, 0.0))
+
+
+def at_embedding(
+    program: AffineProgram | ConvexProgram, embedding: Float[np.ndarray, "H d"]
+) -> Float[np.ndarray, "rows"]:
+    """F and g of an embedding."""
+    if isinstance(program, AffineProgram):
+        f, g = program.values(embedding)
+    else:
+        f, g = program.functions.values(program.image(embedding), np.zeros(program.num_auxiliary))
+    return np.append(f, g)
+
+
+def of_round(
+    program: AffineProgram | ConvexProgram, linear: Spans, corners: Spans | None, split: Split | Alone, seen: Round
+) -> Estimates:
+    """What a round says of its policy: curved functionals at the mean embedding, linear ones with intervals."""
+    empty = np.zeros(1 + program.equality.size)
+    mean = empty if seen.embedding is None else at_embedding(program, seen.embedding)
+    found = Estimates.unbounded(mean, len(seen.paid), (seen,))
+    claims = linear.numbers.size + (corners is not None)
+    delta_lower, delta_upper = split.evaluation(seen.number, max(1, claims))
+    if corners is not None and seen.image is not None and isinstance(program, ConvexProgram):
+        found.upper[:] = worst_corner(program, corners, seen.image, delta_lower + delta_upper)
+    for samples, place, low, high in zip(seen.paid.T, *linear, strict=True):
+        found.mean[place] = samples.mean()
+        found.lower[place] = bounds.lower(samples, float(low), float(high), delta_lower)
+        found.upper[place] = bounds.upper(samples, float(low), float(high), delta_upper)
+    return found
+
+
+def worst_corner(
+    program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float
+) -> Float[np.ndarray, "rows"]:
+    """F and g are at most this, all at once with probability 1 - delta."""
+    share = delta / spans.low.size
+    ends = [
+        bounds.interval(samples, float(low), float(high), share)
+        for samples, low, high in zip(image.T, spans.low, spans.high, strict=True)
+    ]
+    return at_corners(program, ends)
+
+
+def at_corners(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Float[np.ndarray, "rows"]:
+    """The most that f and g can be where every number is between its ends."""
+    values = [program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
+    worst = np.max([np.append(f, g) for f, g in values], axis=0)
+    return np.where(np.isnan(worst), np.inf, worst + _EVALUATED * np.maximum(1.0, np.abs(worst)))
+
+
+def image_rows(program: ConvexProgram) -> Rows:
+    """The numbers that f and g are functions of."""
+    image, units = program.image, np.eye(program.image.size)
+    rows = np.array([image.adjoint(unit) for unit in units])
+    return Rows(np.arange(image.size), rows, image.offset, np.abs(rows), 1)

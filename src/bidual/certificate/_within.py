@@ -1,0 +1,139 @@
+"""What a given policy pays under every law of a class: bounds without a single episode of it.
+
+They hold if the true law is in the class, which is what the bound on other policies rests on too: no probability is
+spent on them. Linear functionals are followed backward like any cost. Convex functions are evaluated under all
+combinations of candidates where these are few; otherwise those of a few numbers at the worst corner of the intervals
+that the class leaves them.
+"""
+
+import itertools
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.certificate._class import Laws, laws_of, least_over_class
+from bidual.certificate._estimates import MOST_NUMBERS, Estimates, Rows, at_corners, image_rows
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Pieces
+from bidual.models import AbstractKnowledge, ClassKnowledge, Plausible
+from bidual.policies import MarkovPolicy
+from bidual.rounding import EPS
+
+_MOST = 1000  # combinations under which functions are evaluated: CVXPY takes a millisecond for each
+_WORK = 2e9  # multiplications on the way there
+
+Ends = tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]
+
+
+def within_class(
+    estimates: Estimates,
+    program: AffineProgram | ConvexProgram,
+    rows: Rows,
+    policy: MarkovPolicy,
+    knowledge: AbstractKnowledge,
+) -> Estimates:
+    """What episodes say of a policy together with what a class says of it; nothing where there is no such class.
+
+    Raises `EnvError` where both cannot be.
+    """
+    if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.told):
+        return estimates
+    return estimates.narrowed(*paid_within(program, rows, policy.table, knowledge.possible(), knowledge.pieces))
+
+
+def paid_within(
+    program: AffineProgram | ConvexProgram,
+    rows: Rows,
+    table: Float[np.ndarray, "H S A"],
+    model: Plausible,
+    pieces: Pieces,
+) -> Ends:
+    """The least and the most that f (number 0) and g (from 1 on) can be; infinite where nothing is shown."""
+    lower = np.full(1 + program.equality.size, -np.inf)
+    upper = -lower
+    if isinstance(program, ConvexProgram) and not program.num_auxiliary:
+        lower, upper = _curved(program, table, model, pieces)
+    low, high = _linear(rows, table, model, pieces)
+    lower[rows.numbers] = np.maximum(lower[rows.numbers], low)
+    upper[rows.numbers] = np.minimum(upper[rows.numbers], high)
+    return lower, upper
+
+
+def _linear(rows: Rows, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+    low, high = np.zeros(rows.numbers.size), np.zeros(rows.numbers.size)
+    for i, (row, magnitude, constant) in enumerate(zip(rows.rows, rows.magnitudes, rows.constants, strict=True)):
+        least, most = (least_over_class(model, pieces, one, magnitude, rows.terms, table) for one in (row, -row))
+        room = 8 * EPS * abs(constant)
+        low[i], high[i] = constant + least.value - least.error - room, constant - most.value + most.error + room
+    return low, high
+
+
+def _curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+    H, S, A = table.shape
+    count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # what follows the last action pays nothing
+    few = count <= _MOST and count * H * S * S * A <= _WORK
+    if few and model.initial is not None and not pieces.arrivals and not pieces.observed:
+        return _everywhere(program, table, model, pieces, model.initial)
+    lower = np.full(1 + program.equality.size, -np.inf)
+    if program.image.size > MOST_NUMBERS:
+        return lower, -lower
+    low, high = _linear(image_rows(program), table, model, pieces)
+    return lower, at_corners(program, list(zip(low, high, strict=True)))
+
+
+def _everywhere(
+    program: ConvexProgram,
+    table: Float[np.ndarray, "H S A"],
+    model: Plausible,
+    pieces: Pieces,
+    initial: Float[np.ndarray, "S"],
+) -> Ends:
+    """The extremes of f and g over all combinations of candidates, with the errors that their sums can have."""
+    steps = [laws_of(model, h, only=False) for h in range(len(table) - 1)]
+    error = _image_error(program, table, steps, pieces)
+    found = []
+    for laws in itertools.product(*(one.dense for one in steps)):
+        y = program.image(_embedding(table, laws, pieces, initial))
+        found.append(_between(program, y, error))
+    low, high = np.array(found).swapaxes(0, 1)
+    return np.where(np.isnan(low), -np.inf, low).min(axis=0), np.where(np.isnan(high), np.inf, high).max(axis=0)
+
+
+def _embedding(
+    table: Float[np.ndarray, "H S A"],
+    laws: tuple[Float[np.ndarray, "S A S"], ...],
+    pieces: Pieces,
+    initial: Float[np.ndarray, "S"],
+) -> Float[np.ndarray, "H d"]:
+    """Of a policy under one law for every step but the last."""
+    embedding, mu = np.empty((len(table), pieces.psi.dimension)), initial
+    for h, actions in enumerate(table):
+        occupancy = mu[:, None] * actions
+        embedding[h] = pieces.psi.expect(occupancy, h)
+        if h < len(laws):
+            mu = occupancy.ravel() @ laws[h].reshape(occupancy.size, -1)
+    return embedding
+
+
+def _image_error(
+    program: ConvexProgram, table: Float[np.ndarray, "H S A"], steps: list[Laws], pieces: Pieces
+) -> Float[np.ndarray, "n"]:
+    """How far rounding, and what candidates miss to be laws, can have moved an image."""
+    H, S, A = table.shape
+    relative = H * (S * A + A + 4) * EPS + sum(one.defect for one in steps)
+    size = np.broadcast_to(pieces.peaks(), (H, pieces.psi.dimension))
+    terms = np.diff(program.image.matrix.indptr) + 2
+    own = terms * EPS * (program.image.spread(size) + np.abs(program.image.offset))
+    return program.image.spread(relative * size) + own
+
+
+def _between(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
+    """F and g at an image that is known up to an error; first-order errors are doubled."""
+    nothing = np.zeros(0)
+    f, g = program.functions.values(y, nothing)
+    f_error, g_error = program.functions.errors(y, nothing, error)
+    f_largest, g_largest = program.functions.magnitudes(y, nothing)
+    largest = np.maximum(1.0, np.append(f_largest, g_largest))
+    slack = 2 * np.append(f_error, g_error) + 16 * EPS * math.sqrt(y.size) * largest
+    return np.append(f, g) - slack, np.append(f, g) + slack
