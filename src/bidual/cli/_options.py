@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, final
 
-from bidual._errors import RunError
+from bidual._errors import RunError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bidual.cli._target import Unknown
     from bidual.learned import Learned, Look
-    from bidual.models import Tabular
+    from bidual.models import LowRank, Tabular
     from bidual.runs import Folder
 
 
@@ -88,9 +88,15 @@ def learned(
     return replace(solution, task=target.name)
 
 
-def _declared(model: "Tabular | None", confidence: str | None, *, per_step: bool) -> "Tabular":
-    """What is declared, with what the options add to it."""
-    from bidual.models import Tabular
+def _declared(model: "Tabular | LowRank | None", confidence: str | None, *, per_step: bool) -> "Tabular | LowRank":
+    """What is declared, with what the options add to it. A class has candidates for every step in any case."""
+    from bidual.models import CLASS_SETS, SETS, LowRank, Tabular
 
     model = model or Tabular()
-    return replace(model, set=confidence or model.set, stationary=model.stationary and not per_step)
+    known, what = (CLASS_SETS, "a class of laws") if isinstance(model, LowRank) else (SETS, "counts")
+    if confidence is not None and confidence not in known:
+        raise TaskError(f"--confidence {confidence} does not go with {what}: it must be one of {', '.join(known)}")
+    chosen = confidence or model.set
+    if isinstance(model, LowRank):
+        return replace(model, set=chosen)
+    return replace(model, set=chosen, stationary=model.stationary and not per_step)

@@ -9,7 +9,7 @@ from bidual.cli._script import run_script, set_parameter
 
 if TYPE_CHECKING:
     from bidual.mdp import TabularMDP
-    from bidual.models import Tabular
+    from bidual.models import LowRank, Tabular
     from bidual.problem import Problem
     from bidual.tasks import Grid
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A problem over a known model."""
+    """A problem over a known model; `model` is the class of laws that a learner of it is told of, if any."""
 
     name: str
     problem: "Problem"
     mdp: "TabularMDP"
-    grid: "Grid | None"
+    grid: "Grid | None" = None
+    model: "LowRank | None" = None
 
 
 @final
@@ -33,7 +34,7 @@ class Unknown:
     name: str
     problem: "Problem"
     env: Any  # whatever `learn` takes
-    model: "Tabular | None"
+    model: "Tabular | LowRank | None"
     truth: "TabularMDP | None"
     grid: "Grid | None"
 
@@ -51,14 +52,16 @@ def load_target(text: str, settings: list[str]) -> Target:
         )
     if file.problem is None or file.mdp is None:
         raise _missing(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
-    return Target(path.name, file.problem, file.mdp, None)
+    return Target(path.name, file.problem, file.mdp)
 
 
 def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
     """The same to be learned; `support` is "declared" or "unknown" where a model is simulated, None for the default."""
     if not text.endswith(".py"):
         target = _task(text, settings)
-        model = _declared(target.mdp, support)
+        if target.model is not None:
+            _refuse_support(f"task {text!r}", support, "a class of laws, which says what can follow")
+        model = target.model or _declared(target.mdp, support)
         return Unknown(target.name, target.problem, target.mdp, model, target.mdp, target.grid)
     path = Path(text)
     file = _read(path, settings)
@@ -66,19 +69,19 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         env = file.env if file.mdp is None else file.mdp
         raise _missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
-        _refuse_support(path, support, "'env': what can follow in it is not known here")
+        _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
         return Unknown(path.name, file.problem, file.env, file.model, None, None)
     if file.model is not None:
-        _refuse_support(path, support, "'model', which says what can follow")
+        _refuse_support(f"{path}", support, "'model', which says what can follow")
     model = file.model or _declared(file.mdp, support)
     return Unknown(path.name, file.problem, file.mdp, model, file.mdp, None)
 
 
-def _refuse_support(path: Path, support: str | None, what: str) -> None:
+def _refuse_support(where: str, support: str | None, what: str) -> None:
     if support is not None:
         raise TaskError(
-            f"--support {support} is for tasks and simulated models, but {path} defines {what}. Leave --support out "
-            "and declare successors, if they are known, with model = bd.models.Tabular(support=...) in the file"
+            f"--support {support} is for tasks and simulated models, but {where} defines {what}. Leave --support out "
+            "and declare successors, if they are known, with model = bd.models.Tabular(support=...) in a file"
         )
 
 
@@ -98,7 +101,7 @@ def _task(name: str, settings: list[str]) -> Target:
     from bidual import tasks
 
     task = tasks.find(name).with_settings(values)
-    return Target(name, task.problem, task.mdp, task.grid)
+    return Target(name, task.problem, task.mdp, task.grid, task.model)
 
 
 class _File(NamedTuple):
@@ -107,17 +110,21 @@ class _File(NamedTuple):
     problem: "Problem | None"
     mdp: "TabularMDP | None"
     env: Any
-    model: "Tabular | None"
+    model: "Tabular | LowRank | None"
 
 
 def _read(path: Path, settings: list[str]) -> _File:
     from bidual.mdp import TabularMDP
-    from bidual.models import Tabular
+    from bidual.models import LowRank, Tabular
     from bidual.problem import Problem
 
     values = _parse_settings(settings)
     namespace = run_script(path)
-    kinds = {"problem": (Problem, "Problem"), "mdp": (TabularMDP, "TabularMDP"), "model": (Tabular, "models.Tabular")}
+    kinds = {
+        "problem": (Problem, "Problem"),
+        "mdp": (TabularMDP, "TabularMDP"),
+        "model": (Tabular | LowRank, "models.Tabular or bidual.models.LowRank"),
+    }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):
             raise TaskError(f"{path}: {name!r} must be a bidual.{called}; it is a {type(namespace[name]).__name__}")

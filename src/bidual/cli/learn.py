@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from bidual.learned import Learned
     from bidual.runs import Folder
 
-SETS = ("ball", "box", "bernstein", "l1")  # those of bidual.models, which would take a second to import for --help
+# Those of bidual.models, which would take a second to import for --help: of counts, and of classes of laws.
+SETS = ("ball", "box", "bernstein", "l1", "likelihood", "paper")
 _INFEASIBLE, _UNDECIDED = 3, 4
 
 
@@ -27,7 +28,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "learn",
         help="learn a task or an environment from episodes",
         description="Learn a policy in an environment whose transitions are not known, and say what is certain about "
-        "it. A task is simulated: the learner is told which states can follow, not how likely they are.",
+        "it. A task is simulated: the learner is told which states can follow, not how likely they are; or, where the "
+        "task has one, a class of laws of which one is true at every step.",
     )
     parser.add_argument(
         "target",
@@ -82,7 +84,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "(paper), with steps for linear functions too (paper-literal), or follow the leader (ftl)",
     )
     parser.add_argument(
-        "--confidence", choices=SETS, help="what is known of a law after some samples of it (default ball)"
+        "--confidence",
+        choices=SETS,
+        help="what is known of a law after some samples of it (default ball or, of a class of laws, likelihood)",
     )
     parser.add_argument(
         "--per-step", action="store_true", help="count every step of an episode apart, because the law changes with it"

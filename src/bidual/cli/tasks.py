@@ -24,6 +24,8 @@ def run(args: argparse.Namespace) -> int:
         settings = " ".join(f"{name}={value}" for name, value in entry.parameters.items())
         print(entry.name)
         print(f"    {entry.summary}")
-        print(f"    optimum {entry.optimum:.6f}; constraints: {', '.join(entry.constraints)}; --set {settings}")
+        print(
+            f"    optimum {entry.optimum:.6f}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}"
+        )
         print(f"    from {entry.source}")
     return 0

@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
+from bidual.models import LowRank
 from bidual.problem import Problem
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ class Grid:
 @final
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem, its model and, where there is one, its map."""
+    """A problem, its model and, where there are, its map and the class of laws that a learner is told of."""
 
     problem: Problem
     mdp: TabularMDP
     grid: Grid | None = None
+    model: LowRank | None = None  # None: a learner is told which states can follow
 
 
 @final

@@ -1,0 +1,123 @@
+"""Classes of laws on the command line: those of tasks, and those that a file declares."""
+
+import json
+
+import pytest
+
+from bidual import cli
+
+LOCK = ("lock-discrete", "--set", "horizon=2", "--episodes", "20", "--evaluation", "5")
+CLASS = """\
+import cvxpy as cp, gymnasium as gym, numpy as np
+import bidual as bd
+
+# A coin lies on its head, 0, or its tail. Tossed it shows heads with one of three probabilities; left alone it stays.
+STATES = 2
+phi = np.zeros((STATES, 2, 1 + STATES))
+phi[:, 0, 0] = 1.0  # tossed
+phi[:, 1, 1:] = np.eye(STATES)  # left alone
+mus = [np.eye(1 + STATES, STATES, -1) for _ in range(3)]
+for p, mu in zip((0.2, 0.5, 0.8), mus):
+    mu[0, :2] = p, 1 - p
+heads, tosses = np.zeros((STATES, 2, STATES)), np.zeros((STATES, 2))
+heads[:, :, 0], tosses[:, 0] = 1.0, 1.0
+x = bd.features.signals(heads=heads, tosses=tosses).embedding(horizon=3)
+problem = bd.Problem(cp.Maximize(cp.sum(x.heads)), {"tosses": cp.sum(x.tosses) <= cp.Parameter(name="b", value=1)})
+"""
+MODEL = "model = bd.models.LowRank([phi], mus, initial=1)\n"
+SIMULATED = "mdp = bd.TabularMDP(phi @ mus[2], 1, horizon=3)\n"
+GYMNASIUM = """\
+class Coin(gym.Env):
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side = 1
+        return 1, {}
+    def step(self, action):
+        if action == 0:
+            self.side = int(self.np_random.random() < 0.2)
+        return self.side, 0.0, False, False, {}
+
+env = Coin()
+"""
+
+
+@pytest.fixture
+def bidual_here(tmp_path, monkeypatch, capsys):
+    """A function that runs ``bidual ...`` in an empty folder and returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        code = cli.main(list(arguments))
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err
+        return code, told.out, told.err
+
+    return run
+
+
+def test_a_lock_is_solved_in_its_known_model(bidual_here):
+    code, words, _ = bidual_here("solve", "lock-discrete")
+    assert code == 0
+    assert "maximize: 1 reached by the policy" in words
+
+
+def test_a_lock_is_learned_with_its_class(bidual_here):
+    code, words, _ = bidual_here("learn", *LOCK)
+    assert code == 0
+    assert "the true law of every step is one of 576 candidates" in words
+    assert words.endswith("the optimum there is 1\n")
+
+
+@pytest.mark.parametrize("dual", ["corrective", "paper", "ftl"])
+def test_ways_of_exploring_a_class(bidual_here, dual):
+    settings = ("lock-spread", *LOCK[1:], "--dual", dual, "--json")
+    code, text, _ = bidual_here("learn", *settings)
+    result = json.loads(text)
+    assert (code, result["episodes"]) == (0, 20)
+    # With two steps C has at most a tenth of the time: (1/3 - 0.1) sqrt(3/2).
+    assert result["lower"] <= 0.285775 <= result["upper"]
+
+
+def test_sets_belong_to_what_is_learned(bidual_here):
+    assert "with the constant" not in bidual_here("learn", *LOCK, "--confidence", "paper")[1]
+    code, _, told = bidual_here("learn", *LOCK, "--confidence", "ball")
+    assert code == 2
+    assert "--confidence ball does not go with a class of laws: it must be one of likelihood, paper" in told
+    code, _, told = bidual_here("learn", "media", "--confidence", "likelihood")
+    assert code == 2
+    assert "--confidence likelihood does not go with counts: it must be one of ball, box, bernstein, l1" in told
+
+
+def test_what_can_follow_is_said_by_the_class(bidual_here):
+    code, _, told = bidual_here("learn", *LOCK, "--support", "unknown")
+    assert code == 2
+    assert "task 'lock-discrete' defines a class of laws, which says what can follow. Leave --support out" in told
+
+
+# Tossed at once, and left alone: three times on its head with probability 0.8.
+BEST = 2.4
+
+
+def test_a_file_may_declare_a_class(bidual_here, tmp_path):
+    (tmp_path / "coin.py").write_text(CLASS + MODEL + SIMULATED)
+    code, words, _ = bidual_here("learn", "coin.py", "--episodes", "100", "--set", "b=0.5")
+    assert code == 0
+    assert "the true law of every step is one of 3 candidates" in words
+    assert words.endswith(f"the optimum there is {BEST / 2:g}\n")
+    code, _, told = bidual_here("learn", "coin.py", "--support", "declared")
+    assert code == 2
+    assert "coin.py defines 'model', which says what can follow" in told
+
+
+def test_a_class_over_an_environment_has_its_end_too(bidual_here, tmp_path):
+    """There is one state more, where ended episodes stay; the last row of mu, which leads there, is that of staying."""
+    text = CLASS.replace("STATES = 2", "STATES = 3") + GYMNASIUM
+    (tmp_path / "coin.py").write_text(text + "phi = phi[:2]\n" + MODEL)
+    code, _, told = bidual_here("learn", "coin.py")
+    assert code == 2
+    assert "phis are over (2, 2) states and actions, the environment has (3, 2)" in told
+    (tmp_path / "coin.py").write_text(text + "phi[2] = np.eye(4)[3]\n" + MODEL)
+    code, text, told = bidual_here("learn", "coin.py", "--episodes", "100", "--json")
+    assert code == 0, told
+    assert json.loads(text)["upper"] >= BEST - 1e-6
