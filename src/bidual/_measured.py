@@ -9,6 +9,7 @@ from bidual._prepare import Setting
 from bidual.learned import Look
 
 LOOKS = ("bound", "reached", "violation_at_most", "gap", "seconds")  # what is known at looks only
+CANDIDATES = "candidates_left"  # likewise, at the worst step of a finite class
 _ENTRIES = 8  # of a vector constraint that are told apart; of longer ones nothing is
 
 
@@ -48,8 +49,11 @@ class Measured:
 
     def look(self, look: Look) -> None:
         """Bounds after an episode; what is not known is left out."""
-        numbers = (look.bound, look.reached, look.violation, look.gap, look.seconds)
-        told = [(name, number) for name, number in zip(LOOKS, numbers, strict=True) if number is not None]
+        left = None if look.candidates is None else look.candidates.most
+        numbers = (look.bound, look.reached, look.violation, look.gap, look.seconds, left)
+        told = [
+            (name, number) for name, number in zip((*LOOKS, CANDIDATES), numbers, strict=True) if number is not None
+        ]
         self._gathered += [Measurement(name, look.episodes, float(number)) for name, number in told]
 
     def take(self) -> list[Measurement]:
@@ -67,7 +71,9 @@ def _columns(setting: Setting) -> list[_Column]:
         size = line.bounds.size
         for entry in range(size if size <= _ENTRIES else 0):
             name = line.name if size == 1 else f"{line.name}[{entry}]"
-            name = f"{name} (constraint)" if name in ("run", "episode", "objective", "plans", *LOOKS) else name
+            name = (
+                f"{name} (constraint)" if name in ("run", "episode", "objective", "plans", *LOOKS, CANDIDATES) else name
+            )
             if start + entry in places:
                 columns.append(_Column(name, places[start + entry], float(line.bounds[entry]), line.sign))
         start += size

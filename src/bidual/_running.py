@@ -107,6 +107,7 @@ class Running:
             violation=self.setting.violation(mixture),
             plans=self.plans,
             seconds=self.seconds,
+            candidates=self.state.knowledge.candidates,
         )
         self.looks.append(look)
         if self.measured is not None:

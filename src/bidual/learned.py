@@ -15,7 +15,7 @@ from bidual._status import Status
 from bidual._version import __version__
 from bidual.constraints import Conflict, ConstraintResult
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractKnowledge, Candidates
 from bidual.outputs import Regret
 from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
 
@@ -59,7 +59,8 @@ class Look:
     """Where learning stood after some episodes, in the user's sense; None where nothing was known yet.
 
     `bound` is what no feasible policy can beat, `reached` what the mixture of the policies run so far is shown to
-    reach, and `violation` how much that mixture is shown to violate at most.
+    reach, and `violation` how much that mixture is shown to violate at most. `candidates` says how many are left of a
+    finite class of laws.
     """
 
     episodes: int
@@ -68,6 +69,7 @@ class Look:
     violation: float | None
     plans: int
     seconds: float
+    candidates: Candidates | None = None
 
     @property
     def gap(self) -> float | None:
@@ -145,6 +147,11 @@ class Learned:
         """Upper - lower; it may be negative only while the policy is not shown to keep the constraints."""
         return None if self.lower is None or self.upper is None else self.upper - self.lower
 
+    @property
+    def candidates(self) -> Candidates | None:
+        """How many candidates of a finite class of laws may still be true, after evaluation too."""
+        return self.knowledge.candidates
+
     def output(self, name: str) -> Output:
         """The output called `name`."""
         for output in self.outputs:
@@ -200,6 +207,7 @@ class Learned:
             "seed": self.seed,
             "delta": float(self.delta),
             "version": __version__,
+            "candidates": None if self.candidates is None else self.candidates.to_dict(),
         }
         return _without_infinity(told)
 
@@ -230,6 +238,7 @@ class Learned:
         facts += [("constraint", constraint_words(one, seen[one.name])) for one in self.constraints]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("rests on", assumption) for assumption in self.assumptions]
+        facts += [] if self.candidates is None else [("candidates", f"{self.candidates} may still be true")]
         facts += [("explored", self.exploration)]
         facts += [("effort", self._effort_words())]
         return facts

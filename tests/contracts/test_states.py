@@ -13,7 +13,8 @@ from bidual import _archive
 from bidual._course import first_course
 from bidual._prepare import prepare_learning
 from bidual._running import Running
-from bidual.models import LowRank, Tabular
+from bidual.learned import Look
+from bidual.models import Candidates, LowRank, Tabular
 from bidual.runs import packed, unpacked
 from bidual.tasks.riverswim import riverswim
 from bidual.vpdpo import vpdpo
@@ -121,3 +122,30 @@ def test_a_stranger_is_not_stored():
 def test_a_damaged_state_is_refused(words, match):
     with pytest.raises(bd.ArchiveError, match=match):
         unpacked(words, {}, Run(EXPLORERS["greedy"]).first)
+
+
+def test_looks_are_stored_with_the_candidates_that_were_left():
+    run = Run(EXPLORERS["optimistic"], "class")
+    looks = (Look(16, 1.0, None, None, 3, 0.5, Candidates((1, 2), (6, 6))), Look(32, None, None, None, 4, 0.75))
+    words, arrays = packed(replace(run.first, looks=looks), run.first)
+    assert unpacked(json.loads(json.dumps(words)), arrays, run.first).looks == looks
+
+
+def test_looks_of_files_that_are_older_than_candidates_are_read():
+    run = Run(EXPLORERS["optimistic"], "class")
+    look = Look(16, 1.0, None, None, 3, 0.5)
+    words, arrays = packed(replace(run.first, looks=(look,)), run.first)
+    (stored,) = [one for one in _nodes(words) if one.get("make") == "Look"]
+    assert stored["of"].pop() is None  # as it was written then
+    assert unpacked(words, arrays, run.first).looks == (look,)
+    stored["of"].pop()  # but what has no default must be there
+    with pytest.raises(bd.ArchiveError, match="ValueError"):
+        unpacked(words, arrays, run.first)
+
+
+def _nodes(words):
+    """All that is made in a stored state."""
+    if isinstance(words, dict):
+        yield words
+        for part in words.get("of", ()):
+            yield from _nodes(part)

@@ -14,7 +14,7 @@ from bidual import cli
 
 KEYS = [
     *("task", "status", "sense", "value", "lower", "upper", "gap", "constraints"),
-    *("episodes", "plans", "seconds", "seed", "delta", "version"),
+    *("episodes", "plans", "seconds", "seed", "delta", "version", "candidates"),
 ]
 CONSTRAINT = ["name", "sense", "value", "limit", "violation", "violation_upper", "price"]
 

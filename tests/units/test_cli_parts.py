@@ -82,6 +82,14 @@ def test_learning_in_words(look, maximises, words, monkeypatch, capsys):
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("rover: ")
     assert last.endswith(words)
+    assert "candidates" not in last
+
+
+def test_learning_a_class_tells_how_many_are_left(monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.0)
+    with _progress.learning_line("lock", 500, maximises=True) as show:
+        show(replace(LOOKS[1], candidates=bd.models.Candidates((1, 12, 3), (576,) * 3)))
+    assert "violation at most 0.12, candidates left 12/576 at the worst step" in capsys.readouterr().err
 
 
 def test_speed_is_that_of_the_last_seconds():

@@ -262,3 +262,38 @@ def test_forged_classes_fail_the_check(tmp_path, case):
     rewrite(path, FORGED[case])
     with pytest.raises((bd.ArchiveError, bd.CertificateError)):
         bd.check(path)
+
+
+def test_looks_and_results_say_how_many_candidates_are_left():
+    found = _learn(LowRank(PHIS, MUS))
+    assert [look.episodes for look in found.history] == [16, 32, 64, 120]
+    for look in found.history:
+        assert look.candidates.of == (6,) * H
+        assert all(1 <= left <= 6 for left in look.candidates.left)
+    assert found.candidates.left == tuple(found.knowledge.left) == tuple(found.knowledge.possible().inside.sum(axis=1))
+    assert found.to_dict()["candidates"] == {"left": list(found.candidates.left), "of": [6] * H}
+    words = f"{' '.join(map(str, found.candidates.left))} of 6 at the steps may still be true"
+    assert f"  candidates   {words}\n" in str(found)
+    assert words in found._repr_html_()
+
+
+def test_counts_have_no_candidates():
+    found = _learn(bd.models.Tabular(RIVER.mdp), 20)
+    assert found.to_dict()["candidates"] is found.history[-1].candidates is None
+    assert "candidates" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("left", "of", "words"),
+    [
+        ((1, 12, 3), (576, 576, 576), "1 12 3 of 576 at the steps"),
+        ((1, 12, 3), (576, 64, 3), "1/576 12/64 3/3 at the steps"),
+        ((1, 12) * 8, (576,) * 16, "12/576 at the worst step, and a single one at 8 of 16 steps"),
+    ],
+)
+def test_candidates_in_words(left, of, words):
+    assert str(bd.models.Candidates(left, of)) == words
+
+
+def test_the_worst_step_is_told_with_its_own_class():
+    assert bd.models.Candidates((1, 12, 3), (576, 64, 3)).worst == "12/64 at the worst step"

@@ -171,6 +171,7 @@ MODULES = {
         "Box",
         "CLASS_SETS",
         "COLLECTIONS",
+        "Candidates",
         "ClassKnowledge",
         "Counts",
         "Expected",
@@ -230,6 +231,7 @@ MODULES = {
     ],
     "report": [
         "bounds_figure",
+        "candidates_figure",
         "curve_figure",
         "learning_figure",
         "policy_figure",

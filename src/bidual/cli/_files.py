@@ -56,9 +56,11 @@ def _figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, 
 def _learning_figures(
     solution: "Learned", grid: "Grid | None", optimum: float | None
 ) -> "Iterator[tuple[str, Figure]]":
-    """How the bounds closed in over the episodes and, on a map, where the policy goes."""
-    from bidual.report import learning_figure, visits_figure
+    """How the bounds closed in over the episodes, and the class of laws if there is one; on a map, where it goes."""
+    from bidual.report import candidates_figure, learning_figure, visits_figure
 
     yield "learning.png", learning_figure(solution, optimum)
+    if solution.candidates is not None:
+        yield "candidates.png", candidates_figure(solution)
     if grid is not None:
         yield "visits.png", visits_figure(solution, grid)

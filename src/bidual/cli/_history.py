@@ -17,7 +17,10 @@ def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> P
     for look in solution.history:
         cells = {"bound": look.bound, "reached": look.reached, "violation_at_most": look.violation}
         rows.setdefault(look.episodes, {}).update(cells, plans=look.plans, seconds=round(look.seconds, 3))
+        if look.candidates is not None:
+            rows[look.episodes]["candidates_left"] = look.candidates.most
     columns = ["episodes", "bound", "reached", "violation_at_most", "plans", "seconds"]
+    columns += ["candidates_left"] if any(look.candidates is not None for look in solution.history) else []
     if regret is not None:
         names = {name: name.replace(" ", "_") for name in regret.series}
         columns += names.values()

@@ -77,6 +77,8 @@ def _learning_words(look: "Look", episodes: int, speed: float | None, *, maximis
         parts.append(f"mixture {'at least' if maximises else 'at most'} {look.reached:.4g}")
     if look.violation is not None:
         parts.append(f"violation at most {look.violation:.2g}")
+    if look.candidates is not None:
+        parts.append(f"candidates left {look.candidates.worst}")
     if look.episodes >= episodes:
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:

@@ -5,6 +5,7 @@ from bidual.models._arrivals import Paid as Paid
 from bidual.models._arrivals import paid_on_lists as paid_on_lists
 from bidual.models._base import AbstractModel as AbstractModel
 from bidual.models._base import Layout as Layout
+from bidual.models._candidates import Candidates as Candidates
 from bidual.models._collection import COLLECTIONS as COLLECTIONS
 from bidual.models._counts import Counts as Counts
 from bidual.models._factors import Factors as Factors

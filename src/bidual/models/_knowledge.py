@@ -14,6 +14,7 @@ from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import Paid, expected, paid_on_lists
 from bidual.models._base import Layout
+from bidual.models._candidates import Candidates
 from bidual.models._collection import Rollout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._known import Known
@@ -54,6 +55,11 @@ class AbstractKnowledge(abc.ABC):
     @abc.abstractmethod
     def certifies(self) -> bool:
         """Whether the set is known to hold the truth with the probability that is claimed."""
+
+    @property
+    @abc.abstractmethod
+    def candidates(self) -> Candidates | None:
+        """How many candidates of a finite class may be true; None where the class is not finite."""
 
     @abc.abstractmethod
     def likely(self) -> Float[np.ndarray, "law S A K"]:

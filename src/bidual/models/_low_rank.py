@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +16,7 @@ from bidual._types import Episode
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import NOISE
+from bidual.models._candidates import Candidates
 from bidual.models._collection import COLLECTIONS, Rollout, inserted
 from bidual.models._counts import Counts, no_counts
 from bidual.models._factors import Factors, read_factors
@@ -154,13 +156,8 @@ class ClassKnowledge(AbstractKnowledge):
     def possible(self) -> Plausible:
         """All combinations of candidates that may be true; raises where the truth is shown to be none of them."""
         self._check_class()
-        share = self._log_share
-        if self.set == "likelihood":
-            inside = likely(self.likelihoods, np.array([one.count for one in self.factors]), share)
-        else:
-            inside = near_best(self.likelihoods, self.factors, self.counts.pairs, share, self.c)
         best = self.likelihoods.argmax(axis=1)
-        return Plausible(self.factors, inside, best, self.counts, self.initial, self.delta, share)
+        return Plausible(self.factors, self._inside, best, self.counts, self.initial, self.delta, self._log_share)
 
     def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
         """One combination by how likely its candidates are, and the features under it."""
@@ -184,9 +181,21 @@ class ClassKnowledge(AbstractKnowledge):
         return self.set == "likelihood" or self.c >= VALID
 
     @property
-    def left(self) -> Int[np.ndarray, "H"]:
+    def candidates(self) -> Candidates:
         """How many candidates of every step may still be true."""
-        return np.array([len(one.numbers) for one in self.possible().members])
+        return Candidates(tuple(self._inside.sum(axis=1).tolist()), tuple(one.count for one in self.factors))
+
+    @property
+    def left(self) -> Int[np.ndarray, "H"]:
+        """The same as an array."""
+        return np.array(self.candidates.left)
+
+    @cached_property
+    def _inside(self) -> Bool[np.ndarray, "H n"]:
+        """Which candidates may be true, if one of every step is."""
+        if self.set == "likelihood":
+            return likely(self.likelihoods, np.array([one.count for one in self.factors]), self._log_share)
+        return near_best(self.likelihoods, self.factors, self.counts.pairs, self._log_share, self.c)
 
     @property
     def _steps(self) -> int:

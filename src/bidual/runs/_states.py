@@ -6,7 +6,7 @@ not stored but referred to by its place there: whoever resumes a run makes that 
 """
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -31,14 +31,14 @@ from bidual.explorers._lazy import Lazy
 from bidual.explorers._linearised import Average
 from bidual.explorers._steps import Steps
 from bidual.learned import Look
-from bidual.models import ClassKnowledge, Counts, Knowledge
+from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge
 from bidual.models._support import Support
 from bidual.outputs import Shown, Sums
 from bidual.policies import DeterministicPolicy
 from bidual.vpdpo import LoopState
 
 _CLASSES: tuple[type, ...] = (
-    *(Course, Executed, Restarts, Range, Sums, Episode, Look, Shown, Record),
+    *(Course, Executed, Restarts, Range, Sums, Episode, Look, Candidates, Shown, Record),
     *(LoopState, Knowledge, ClassKnowledge, Counts, Support, DeterministicPolicy),
     *(Lazy, Planned, Mixed, Average, Bonus, Steps),
     *(Duals, Bound, Averages, Ascent, Variables, Pair, Leader, Place),
@@ -128,6 +128,7 @@ class _Unpacker:
         if words["make"] == "tuple":
             return tuple(parts)
         kind = _NAMES[words["make"]]
+        parts += _missing(kind, len(parts))
         _check(kind, parts)
         if issubclass(kind, tuple):
             return kind(*parts)
@@ -149,6 +150,12 @@ def _hints(kind: type) -> dict[str, Any]:
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
     hints = get_type_hints(kind)
     return {name: hints[name] for name in names}
+
+
+def _missing(kind: type, count: int) -> list[Any]:
+    """Fields that were added since a file was written: they come last, and have defaults."""
+    defaults = [field.default for field in fields(kind)[count:]] if is_dataclass(kind) else []
+    return [] if MISSING in defaults else defaults
 
 
 def _check(kind: type, parts: list[Any]) -> None:
