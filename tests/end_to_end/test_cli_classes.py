@@ -7,6 +7,8 @@ import math
 import pytest
 
 from bidual import cli
+from bidual.cli._options import Options, unknown_of
+from bidual.models import LowRank
 
 LOCK = ("lock-discrete", "--set", "horizon=2", "--episodes", "20", "--evaluation", "5")
 CLASS = """\
@@ -85,6 +87,24 @@ def test_ways_of_exploring_a_class(bidual_here, dual):
     # With two steps C has at most a tenth of the time: (1/3 - 0.1) sqrt(3/2).
     exact = (1 / 3 - 0.1) * math.sqrt(3 / 2)
     assert result["lower"] <= exact <= result["upper"] + 1e-9
+
+
+def test_the_papers_loop_over_a_class_is_its_algorithm():
+    """Its rollouts, and its set unless another one is asked for; other loops leave both as they are declared."""
+    loops = {
+        "paper": "paper",
+        "paper-literal": "paper",
+        "corrective": "one-rollout",
+        "ftl": "one-rollout",
+        None: "one-rollout",
+    }
+    for dual, collection in loops.items():
+        model = unknown_of(Options("lock-discrete", dual=dual)).model
+        assert isinstance(model, LowRank)
+        assert (model.collection, model.set) == (collection, "paper" if collection == "paper" else "likelihood")
+    likely = unknown_of(Options("lock-discrete", dual="paper", confidence="likelihood")).model
+    assert isinstance(likely, LowRank)
+    assert (likely.collection, likely.set) == ("paper", "likelihood")
 
 
 def test_sets_belong_to_what_is_learned(bidual_here):

@@ -55,7 +55,7 @@ def unknown_of(options: Options) -> "Unknown":
     from bidual.cli._target import load_unknown
 
     target = load_unknown(options.target, list(options.settings), options.support)
-    return replace(target, model=_declared(target.model, options.confidence, per_step=options.per_step))
+    return replace(target, model=_declared(target.model, options))
 
 
 def learned(
@@ -88,15 +88,19 @@ def learned(
     return replace(solution, task=target.name)
 
 
-def _declared(model: "Tabular | LowRank | None", confidence: str | None, *, per_step: bool) -> "Tabular | LowRank":
-    """What is declared, with what the options add to it. A class has candidates for every step in any case."""
+def _declared(model: "Tabular | LowRank | None", options: Options) -> "Tabular | LowRank":
+    """What is declared, with what the options add to it. A class has candidates for every step in any case.
+
+    The paper's loop over a class is its Algorithm 3: with its rollouts and, if no other is asked for, its set.
+    """
     from bidual.models import CLASS_SETS, SETS, LowRank, Tabular
 
-    model = model or Tabular()
+    model, confidence = model or Tabular(), options.confidence
     known, what = (CLASS_SETS, "a class of laws") if isinstance(model, LowRank) else (SETS, "counts")
     if confidence is not None and confidence not in known:
         raise TaskError(f"--confidence {confidence} does not go with {what}: it must be one of {', '.join(known)}")
-    chosen = confidence or model.set
-    if isinstance(model, LowRank):
-        return replace(model, set=chosen)
-    return replace(model, set=chosen, stationary=model.stationary and not per_step)
+    if not isinstance(model, LowRank):
+        return replace(model, set=confidence or model.set, stationary=model.stationary and not options.per_step)
+    if options.dual in ("paper", "paper-literal"):
+        return replace(model, set=confidence or "paper", collection="paper")
+    return replace(model, set=confidence or model.set)

@@ -81,7 +81,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--dual",
         choices=DUALS,
         help="corrective (default), or the paper's own loop, one plan and one step per episode: gradient ascent "
-        "(paper), with steps for linear functions too (paper-literal), or follow the leader (ftl)",
+        "(paper), with steps for linear functions too (paper-literal), or follow the leader (ftl). Of a class of laws "
+        "the paper's loop is Algorithm 3: its set, and a rollout for every step with an action at random",
     )
     parser.add_argument(
         "--confidence",
