@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-convex bench-explore bench-learn bench-solve bench-price bench-runs bench-sweep clean
+.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-solve bench-price bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ format: $(DEV)  ## put the code in its standard form
 	$(BIN)/ruff format .
 
 venv: $(DEV)  ## set everything up and do nothing else
+
+bench-classes: $(DEV)  ## planning over classes of laws and their likelihoods, against dense laws and loops
+	$(BIN)/python -m benchmarks.classes
 
 bench-convex: $(DEV)  ## convex problems over visits, against cone solvers
 	$(BIN)/python -m benchmarks.convex

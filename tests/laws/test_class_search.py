@@ -10,6 +10,7 @@ import pytest
 
 from bidual.certificate._class import least_over_class
 from bidual.planners import ClassSearch
+from bidual.planners._class_steps import Steps
 from tests.classes import random_case
 
 KINDS = {
@@ -133,3 +134,13 @@ def test_oracles_on_two_hundred_instances():
     hits, ratio = _oracles(range(200))
     assert hits >= 180
     assert 1 <= ratio <= 2.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_may_be_relaxed_a_few_at_a_time(kind, monkeypatch):
+    case = random_case(0, **KINDS[kind])
+    steps = Steps(case.model, case.layout, costs(case, 0))
+    V = np.random.default_rng(2).normal(size=(5, steps.S))
+    at_once = steps.relaxed(steps.horizon, V)
+    monkeypatch.setattr("bidual.planners._class_steps._BLOCK", 2 * steps.size * len(steps.members[0].numbers))
+    np.testing.assert_allclose(steps.relaxed(steps.horizon, V), at_once, rtol=0, atol=1e-12)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.models import LowRank
+from bidual._types import Episode
+from bidual.models import Factors, LowRank
 from bidual.models._likelihood import add_episodes, likelihoods_of, likely, no_likelihoods, of_all_laws
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around, dense, world
@@ -96,7 +97,10 @@ def test_a_class_says_more_than_counts():
     assert _learn(LowRank(PHIS, MUS)).upper - best < 0.5 * (alone - best)
 
 
-def test_likelihoods_are_those_of_plain_loops():
+@pytest.mark.parametrize("block", [4, 12, 2**14])
+def test_likelihoods_are_those_of_plain_loops(block, monkeypatch):
+    """However many transitions are taken at a time: one, three or all."""
+    monkeypatch.setattr("bidual.models._likelihood._BLOCK", block)
     one = world(0)
     model = LowRank(one.phis, one.mus, shared=False)
     everyone = np.ones((5, 2), dtype=bool)
@@ -117,6 +121,19 @@ def test_likelihoods_are_those_of_plain_loops():
     for episode in episodes:
         by_one = add_episodes(by_one, known.factors, [episode])
     np.testing.assert_allclose(by_one, slowly, rtol=1e-12)
+
+
+def test_a_probability_that_is_rounded_below_zero_is_zero():
+    """Factors may be negative, though their products are not: 0.1 * 3 - 0.3 is -5.6e-17 or 5.6e-17 in doubles."""
+    phis = np.array([0.1, 0.1, 0.1, -1.0]).reshape(1, 1, 1, 4)
+    mus = np.array([[[1.0], [1.0], [1.0], [0.3]], [[1.0], [1.0], [1.0], [0.31]]])
+    factors = Factors(phis, mus)
+    assert not factors.nonnegative
+    assert Factors(np.abs(phis), mus).nonnegative
+    episode = Episode(np.zeros(2, dtype=int), np.zeros(1, dtype=int), np.zeros((1, 0)))
+    first, second = add_episodes(np.zeros((1, 2)), [factors], [episode])[0]
+    assert first < -36  # the logarithm of what rounding leaves, or of nothing
+    assert second == -np.inf
 
 
 def test_candidates_that_were_excluded_still_count():

@@ -6,6 +6,7 @@ contracted with mu first, which leaves d numbers instead of S.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -47,6 +48,11 @@ class Factors:
         """What every pair says of some transitions."""
         phi, mu = self.phis[:, states, actions], self.mus[:, :, arrivals]
         return np.matmul(phi.swapaxes(0, 1), mu.transpose(2, 1, 0)).reshape(len(states), self.count)
+
+    @cached_property
+    def nonnegative(self) -> bool:
+        """Whether no factor is below 0, so that no rounding can bring a probability there."""
+        return bool(self.phis.min() >= 0 and self.mus.min() >= 0)
 
     @property
     def average(self) -> Float[np.ndarray, "S A S"]:

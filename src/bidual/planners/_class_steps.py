@@ -9,6 +9,7 @@ from bidual.models import Ball, Expected, Layout, Plausible
 from bidual.planners._rows import Choice, cheapest
 
 _cheapest = jax.jit(cheapest)
+_BLOCK = 2**17  # numbers at a time: larger arrays come from the system anew, which takes longer than to fill them
 _SAME = 1e-13  # values closer than this, relative to 1 and per step, are one value
 
 
@@ -58,7 +59,8 @@ class Steps:
     def relaxed(self, h: int, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b"]:
         """The same with a member for every state and action: never more."""
         for step in reversed(range(h)):
-            V = self.all(step, V).min(axis=0).min(axis=-1)
+            few = max(1, _BLOCK // (len(self.members[step].numbers) * self.size))
+            V = np.concatenate([self.all(step, V[i : i + few]).min(axis=0).min(axis=-1) for i in range(0, len(V), few)])
         return self.start(V)
 
     def rectangular(self) -> float:
