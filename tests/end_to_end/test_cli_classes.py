@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+import bidual as bd
 from bidual import cli
 from bidual.cli._options import Options, unknown_of
 from bidual.models import LowRank
@@ -154,3 +155,21 @@ def test_a_class_over_an_environment_has_its_end_too(bidual_here, tmp_path):
     code, text, told = bidual_here("learn", "coin.py", "--episodes", "100", "--json")
     assert code == 0, told
     assert json.loads(text)["upper"] >= BEST - 1e-6
+
+
+def test_a_class_is_stored_resumed_and_evaluated(bidual_here, tmp_path):
+    """Its numbers have the candidates left at the worst step; a run that goes on is that which never stopped."""
+    whole = json.loads(bidual_here("learn", *LOCK, "--seed", "3", "--json")[1])
+    half = ("learn", *LOCK[:-3], "12", "--evaluation", "5", "--seed", "3", "--run", "run", "--json")
+    assert json.loads(bidual_here(*half)[1])["episodes"] == 12
+    code, text, told = bidual_here("learn", "--run", "run", "--resume", "--episodes", "20", "--json")
+    assert code == 0, told
+    resumed = json.loads(text)
+    assert resumed["candidates"]["of"] == [576, 576]
+    # Of an evaluation that was asked for in between there are other fresh episodes.
+    assert {key: resumed[key] for key in ("upper", "episodes")} == {key: whole[key] for key in ("upper", "episodes")}
+    columns = bd.runs.read(tmp_path / "run")
+    left = dict(zip(columns["episode"], columns["candidates_left"], strict=True))
+    assert left[16] >= left[20] >= 1
+    code, text, _ = bidual_here("evaluate", "run", "--episodes", "10", "--json")
+    assert (code, json.loads(text)["task"]) == (0, "lock-discrete")
