@@ -20,6 +20,7 @@ from tests.classes import around
 
 EPISODES, EVERY = 60, 6
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
+INDICATORS, _ = around(RIVER.mdp, 1)
 
 
 def _tabular(explorer, folder, **settings):
@@ -44,6 +45,7 @@ CASES = {
     "corrective": lambda folder: _tabular(bd.explorers.Alternating(), folder),
     "paper": lambda folder: _tabular(bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder),
     "class": lambda folder: _learn(bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder),
+    "linear": lambda folder: _learn(bd.models.LinearMDP(*INDICATORS), bd.explorers.Alternating(), folder),
     "batches": lambda folder: _tabular(bd.explorers.Alternating(), folder, batch=4),
 }
 

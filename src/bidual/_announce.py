@@ -10,7 +10,7 @@ from bidual._status import Status
 from bidual.certificate import Certificate
 from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
 from bidual.learned import Interval, Output
-from bidual.models import AbstractKnowledge, ClassKnowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge, LinearKnowledge
 from bidual.outputs import Estimates, Made, Shown
 from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture, distinct
 
@@ -113,18 +113,32 @@ def _class_in_words(knowledge: ClassKnowledge) -> str:
     return f"the true law of every step is one of {max(sizes)} candidates, and nothing seen so far excludes that"
 
 
+def _laws_in_words(knowledge: AbstractKnowledge) -> list[str]:
+    if isinstance(knowledge, ClassKnowledge):
+        return [_class_in_words(knowledge)]
+    support = knowledge.counts.support
+    words = [_linear_in_words(knowledge)] if isinstance(knowledge, LinearKnowledge) else []
+    sizes = support.sizes[~support.absorbing[:, None] & support.allowed]
+    if support.open or (words and sizes.min(initial=len(support.sizes)) == len(support.sizes)):
+        return [*words, "no successors were declared: any state may follow any other"]
+    return [*words, f"only declared successors follow: at most {int(support.sizes.max())} for each state and action"]
+
+
+def _linear_in_words(knowledge: LinearKnowledge) -> str:
+    shared = "with one mu for all steps" if knowledge.stationary else "with a mu of its own at every step"
+    return (
+        f"the law is phi . mu, linear in {knowledge.phi.shape[-1]} known features, {shared}; no sum of mu(s') over "
+        f"states is longer than {knowledge.bound:.4g}; and nothing seen so far excludes that"
+    )
+
+
 def assumptions_of(setting: Setting, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
     support, split = knowledge.counts.support, setting.split
     words = ["what follows depends on state and action alone, alike at every step of every episode"]
     if len(knowledge.counts.pairs) > 1:
         words = ["what follows depends on step, state and action alone, alike in every episode"]
-    if isinstance(knowledge, ClassKnowledge):
-        words.append(_class_in_words(knowledge))
-    elif support.open:
-        words.append("no successors were declared: any state may follow any other")
-    else:
-        words.append(f"only declared successors follow: at most {int(support.sizes.max())} for each state and action")
+    words += _laws_in_words(knowledge)
     if support.absorbing.any():
         ends = int(support.absorbing.sum())
         words.append("one declared state is never left" if ends == 1 else f"{ends} declared states are never left")

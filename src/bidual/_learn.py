@@ -17,7 +17,7 @@ from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer
 from bidual.learned import Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import LowRank, Tabular
+from bidual.models import LinearMDP, LowRank, Tabular
 from bidual.problem import Problem
 from bidual.runs import Folder, Keeper, facts_of
 from bidual.vpdpo import vpdpo
@@ -60,7 +60,7 @@ def stop_when(gap: float, violation: float = 0.0) -> StopWhen:
 def learn(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
-    model: Tabular | LowRank | None = None,
+    model: Tabular | LinearMDP | LowRank | None = None,
     *,
     episodes: int = 1000,
     seed: int = 0,

@@ -12,7 +12,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import AbstractEnvironment, GymnasiumEnvironment, Parallel, Simulator, gymnasium_environment
 from bidual.explorers import AbstractExplorer, Alternating
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge, LowRank, Tabular
+from bidual.models import AbstractKnowledge, LinearMDP, LowRank, Tabular
 from bidual.outputs import (
     CertaintyEquivalent,
     Corners,
@@ -64,7 +64,7 @@ class Setting:
 def prepare_learning(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
-    model: Tabular | LowRank | None,
+    model: Tabular | LinearMDP | LowRank | None,
     explorer: AbstractExplorer[Any] | None,
     *,
     delta: float,
@@ -74,9 +74,9 @@ def prepare_learning(
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
     split, model = Split(delta), Tabular() if model is None else model
-    if not isinstance(model, Tabular | LowRank):
+    if not isinstance(model, Tabular | LinearMDP | LowRank):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
-    world = _opened(env, problem, stationary=isinstance(model, Tabular) and model.stationary)
+    world = _opened(env, problem, stationary=_one_law(model))
     if world.shape[0] != problem.embedding.horizon:
         raise ProblemError(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
@@ -103,6 +103,13 @@ def check_counts(episodes: int, evaluation: int | None, time_limit: float | None
         raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
 
 
+def _one_law(model: Tabular | LinearMDP | LowRank) -> bool:
+    """Whether a model declares that what follows is alike at every step."""
+    if isinstance(model, Tabular):
+        return model.stationary
+    return isinstance(model, LinearMDP) and model.one_law
+
+
 def _opened(
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", problem: Problem, *, stationary: bool
 ) -> AbstractEnvironment:
@@ -112,8 +119,8 @@ def _opened(
     if stationary and isinstance(env, Simulator) and _changes(env.mdp):
         raise ProblemError(
             "the law of this model changes with the step, but learning counts all steps together and its bounds rest "
-            "on one law: declare bd.models.Tabular(stationary=False), --per-step on the command line, or give a model "
-            "with one law"
+            "on one law: declare stationary=False, as in bd.models.Tabular(stationary=False) or with --per-step on the "
+            "command line, or give a model with one law"
         )
     if isinstance(env, Simulator) and observed:
         raise ProblemError(

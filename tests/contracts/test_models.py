@@ -39,7 +39,17 @@ def _plausible():
     return start.optimistic
 
 
+def _elliptical():
+    start = bd.models.LinearMDP(np.eye(12).reshape(6, 2, 12)).start(
+        *(FEATURES.pieces((3, 6, 2)), 3, np.ones((6, 2), dtype=bool), 0.1),
+        absorbing=np.zeros(6, dtype=bool),
+        initial=np.eye(6)[0],
+    )
+    return start.optimistic
+
+
 MODELS = {"known": lambda: known(_corridor()), "optimistic": _optimistic, "plausible": _plausible}
+MODELS |= {"elliptical": _elliptical}
 
 
 def test_every_implementation_is_here():

@@ -14,7 +14,7 @@ from bidual._course import first_course
 from bidual._prepare import prepare_learning
 from bidual._running import Running
 from bidual.learned import Look
-from bidual.models import Candidates, LowRank, Tabular
+from bidual.models import Candidates, LinearMDP, LowRank, Tabular
 from bidual.runs import packed, unpacked
 from bidual.tasks.riverswim import riverswim
 from bidual.vpdpo import vpdpo
@@ -24,8 +24,11 @@ from tests.contracts.test_explorers import EXPLORERS
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 MODELS = {"declared": Tabular(RIVER.mdp), "open": Tabular(), "per step": Tabular(RIVER.mdp, stationary=False)}
 MODELS |= {"class": LowRank(*around(RIVER.mdp, 6)), "paper's class": LowRank(*around(RIVER.mdp, 6), set="paper")}
+MODELS |= {"linear": LinearMDP(np.eye(6).reshape(3, 2, 6))}
 CASES = [(name, "declared") for name in EXPLORERS] + [
-    (name, model) for name in ("alternating", "primal-dual") for model in ("open", "per step", "class", "paper's class")
+    (name, model)
+    for name in ("alternating", "primal-dual")
+    for model in ("open", "per step", "class", "paper's class", "linear")
 ]
 BEFORE, AFTER = 12, 12
 

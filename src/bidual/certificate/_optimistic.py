@@ -10,13 +10,14 @@ from jaxtyping import Float
 from bidual._errors import CertificateError
 from bidual._types import at_step
 from bidual.certificate._ball import Least, ball_minimum
+from bidual.certificate._near import near_minimum
 from bidual.features import Pieces
-from bidual.models import Optimistic, Paid, paid_on_lists
+from bidual.models import Elliptical, Paid, Rectangular, paid_on_lists
 from bidual.rounding import EPS
 
 
 def least_over_set(
-    model: Optimistic,
+    model: Rectangular,
     pieces: Pieces,
     theta: Float[np.ndarray, "H d"],
     magnitude: Float[np.ndarray, "H d"],
@@ -41,7 +42,7 @@ def least_over_set(
 
 
 def _payments(
-    model: Optimistic, pieces: Pieces, paid: Paid, theta: Float[np.ndarray, "d"], V: Float[np.ndarray, "S"], h: int
+    model: Rectangular, pieces: Pieces, paid: Paid, theta: Float[np.ndarray, "d"], V: Float[np.ndarray, "S"], h: int
 ) -> Float[np.ndarray, "S A k"]:
     """What each listed successor pays from here on, and last, where lists are open, the best of all states."""
     support = model.counts.support
@@ -62,8 +63,10 @@ def _payments(
 
 
 def _rows(
-    model: Optimistic, W: Float[np.ndarray, "S A k"], h: int
+    model: Rectangular, W: Float[np.ndarray, "S A k"], h: int
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
+    if isinstance(model, Elliptical):
+        return near_minimum(at_step(model.centre, h), at_step(model.gain, h), W)
     if model.set in ("box", "bernstein"):
         low, high, elsewhere = (at_step(limit, h) for limit in model.box)
         return _boxes(low, high, elsewhere, W)
@@ -72,10 +75,10 @@ def _rows(
         phat = np.concatenate([phat, np.zeros_like(W[..., :1])], axis=-1)
     if model.set == "ball":
         return ball_minimum(phat, at_step(model.radius, h), W)
-    return _near(phat, at_step(model.distance, h), W)
+    return near_minimum(phat, at_step(model.distance, h) / 2, W)
 
 
-def _start(model: Optimistic, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
+def _start(model: Rectangular, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
     value, lost = ball_minimum(frequencies[None], np.array([radius]), V[None, states])
     return float(value[0]), float(lost[0])
@@ -98,18 +101,3 @@ def _boxes(
         given = np.minimum(left, high[..., k] - low[..., k])
         total, left = total + given * W[..., k], left - given
     return total, (4 * W.shape[-1] + 8) * EPS * np.abs(W).max(axis=-1)
-
-
-def _near(
-    phat: Float[np.ndarray, "S A k"], distance: Float[np.ndarray, "S A"], W: Float[np.ndarray, "S A k"]
-) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
-    """Take half the distance from the dearest successors, one after the other, and give it to the cheapest."""
-    possible = (distance[..., None] > 0) | (phat > 0)
-    least = np.where(possible, W, np.inf).min(axis=-1)
-    order = np.argsort(-W, axis=-1)
-    law, W_sorted = (np.take_along_axis(array, order, axis=-1) for array in (phat, W))
-    left, total = distance / 2, np.zeros(distance.shape)
-    for k in range(W.shape[-1]):
-        taken = np.minimum(left, law[..., k])
-        total, left = total + (law[..., k] - taken) * (W_sorted[..., k] - least), left - taken
-    return least + total, (4 * W.shape[-1] + 8) * EPS * np.abs(np.where(possible, W, 0.0)).max(axis=-1)

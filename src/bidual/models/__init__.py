@@ -8,6 +8,8 @@ from bidual.models._base import Layout as Layout
 from bidual.models._candidates import Candidates as Candidates
 from bidual.models._collection import COLLECTIONS as COLLECTIONS
 from bidual.models._counts import Counts as Counts
+from bidual.models._elliptical import Elliptical as Elliptical
+from bidual.models._elliptical import Rectangular as Rectangular
 from bidual.models._factors import Factors as Factors
 from bidual.models._factors import check_laws as check_laws
 from bidual.models._knowledge import AbstractKnowledge as AbstractKnowledge
@@ -15,6 +17,10 @@ from bidual.models._known import Known as Known
 from bidual.models._known import known as known
 from bidual.models._likelihood import CLASS_SETS as CLASS_SETS
 from bidual.models._likelihood import likelihoods_of as likelihoods_of
+from bidual.models._linear import LINEAR_SETS as LINEAR_SETS
+from bidual.models._linear import LinearKnowledge as LinearKnowledge
+from bidual.models._linear import LinearMDP as LinearMDP
+from bidual.models._linear import check_phi as check_phi
 from bidual.models._low_rank import ClassKnowledge as ClassKnowledge
 from bidual.models._low_rank import LowRank as LowRank
 from bidual.models._low_rank import class_support as class_support

@@ -17,6 +17,7 @@ from bidual.models._base import Layout
 from bidual.models._candidates import Candidates
 from bidual.models._collection import Rollout
 from bidual.models._counts import Counts, no_counts
+from bidual.models._elliptical import Rectangular
 from bidual.models._known import Known
 from bidual.models._optimistic import Optimistic
 from bidual.models._plausible import Plausible
@@ -40,7 +41,7 @@ class AbstractKnowledge(abc.ABC):
         """Learn from episodes; raises where one shows what was declared impossible."""
 
     @abc.abstractmethod
-    def possible(self) -> Optimistic | Plausible:
+    def possible(self) -> Rectangular | Plausible:
         """All laws that may be true; raises where there can be none."""
 
     @abc.abstractmethod
@@ -56,14 +57,14 @@ class AbstractKnowledge(abc.ABC):
     def certifies(self) -> bool:
         """Whether the set is known to hold the truth with the probability that is claimed."""
 
-    @property
-    @abc.abstractmethod
-    def candidates(self) -> Candidates | None:
-        """How many candidates of a finite class may be true; None where the class is not finite."""
-
     @abc.abstractmethod
     def likely(self) -> Float[np.ndarray, "law S A K"]:
         """The law that is expected, on the lists of the counts."""
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """How many candidates of a finite class may be true; None where there is no such class."""
+        return None
 
     @property
     def rollouts(self) -> int:
@@ -80,7 +81,7 @@ class AbstractKnowledge(abc.ABC):
         return replace(self, counts=counts)
 
     @cached_property
-    def optimistic(self) -> Optimistic | Plausible:
+    def optimistic(self) -> Rectangular | Plausible:
         """All laws that may be true."""
         return self.possible()
 

@@ -40,10 +40,13 @@ class Box(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Rows {P: sum |phat - P| <= distance} over K listed successors and all others."""
+    """Rows {P: sum (P - centre)+ <= gain} over K listed successors and all others, whose centre is 0.
 
-    frequencies: Float[Placed, "*law K A R"]
-    distance: Float[Placed, "*law A R"]
+    Around a law, a distance in L1 of twice the gain says the same; but a centre need not sum to 1.
+    """
+
+    centre: Float[Placed, "*law K A R"]
+    gain: Float[Placed, "*law A R"]
 
 
 class Start(NamedTuple):
@@ -75,9 +78,7 @@ class Optimistic(AbstractModel):
 
     def restrict(self, psi: Pieces) -> Layout:
         """Features over all states, with the payments on arrival that the lists allow."""
-        paid = paid_on_lists(psi, self.counts, self.delta)
-        arrivals, everywhere = for_planner(psi, paid, self.counts.support), np.arange(psi.stage.shape[2])
-        return Layout(psi.psi, _flipped(psi.stage), everywhere, arrivals, paid.positions)
+        return on_lists(psi, self.counts, self.delta)
 
     def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
         """The planned actions: every state has its own."""
@@ -122,19 +123,15 @@ class Optimistic(AbstractModel):
     @cached_property
     def rows(self) -> Rows:
         """The rows on the planner's device."""
-        support = self.counts.support
-        states, frequencies, radius = self.start_row
-        start = Start(_column(states), Ball(_column(frequencies), placed(np.full((1, 1), radius))))
-        mask = None if support.allowed.all() else _flipped(support.allowed)
-        return Rows(_ordered(support.filled[None])[0], self._laid_out(), start, mask)
+        return laid_out(self.counts, self._sets(), self.start_row)
 
-    def _laid_out(self) -> Ball | Box | Near:
+    def _sets(self) -> Ball | Box | Near:
         if self.set in _BY_ENTRY:
             low, high, elsewhere = self.box
             return Box(_ordered(low), _ordered(high), _flipped(elsewhere))
         if self.set == "l1":
-            return Near(_ordered(self.frequencies), _flipped(self.distance))
-        return Ball(_ordered(self.frequencies), _flipped(self.radius))
+            return Near(*in_planner_order(self.frequencies, self.distance / 2))
+        return Ball(*in_planner_order(self.frequencies, self.radius))
 
     @cached_property
     def distance(self) -> Float[np.ndarray, "law S A"]:
@@ -164,6 +161,28 @@ class Optimistic(AbstractModel):
             np.where(unsure, high * real, known),
             np.where(support.unsure, elsewhere, 0.0),
         )
+
+
+def on_lists(psi: Pieces, counts: Counts, delta: float) -> Layout:
+    """Features over all states, with the payments on arrival that the lists of the counts allow."""
+    paid = paid_on_lists(psi, counts, delta)
+    arrivals, everywhere = for_planner(psi, paid, counts.support), np.arange(psi.stage.shape[2])
+    return Layout(psi.psi, _flipped(psi.stage), everywhere, arrivals, paid.positions)
+
+
+def laid_out(counts: Counts, sets: Ball | Box | Near, start: StartRow) -> Rows:
+    """Sets of laws on the lists of the counts, with everything else that the planner reads."""
+    support = counts.support
+    first = Start(_column(start.states), Ball(_column(start.frequencies), placed(np.full((1, 1), start.radius))))
+    mask = None if support.allowed.all() else _flipped(support.allowed)
+    return Rows(_ordered(support.filled[None])[0], sets, first, mask)
+
+
+def in_planner_order(
+    centre: Float[np.ndarray, "law S A K"], radius: Float[np.ndarray, "law S A"]
+) -> tuple[Float[Placed, "law K A S"], Float[Placed, "law A S"]]:
+    """Centres and radii of rows on the planner's device."""
+    return _ordered(centre), _flipped(radius)
 
 
 def _column(array: np.ndarray) -> Placed:

@@ -110,10 +110,6 @@ class Knowledge(AbstractKnowledge):
         """All sets are."""
         return True
 
-    @property
-    def candidates(self) -> None:
-        """Any law within the support may be true."""
-
     def likely(self) -> Float[np.ndarray, "law S A K"]:
         """The smoothed law."""
         return smoothed(self.counts)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bidual._types import float64
-from bidual.models import Arrivals, Layout, Optimistic, Rows
+from bidual.models import Arrivals, Layout, Rectangular, Rows
 from bidual.planners._base import AbstractPlanner, Plan
 from bidual.planners._passes import Cost, at, chosen, stage_cost
 from bidual.planners._rows import cheapest
@@ -22,11 +22,11 @@ from bidual.planners._rows import cheapest
 
 @final
 @dataclass(frozen=True)
-class ExtendedValueIteration(AbstractPlanner[Optimistic]):
+class ExtendedValueIteration(AbstractPlanner[Rectangular]):
     """The exact planner over sets of laws. Ties go to the lowest action."""
 
     @float64
-    def __call__(self, model: Optimistic, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+    def __call__(self, model: Rectangular, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """One backward pass that chooses actions and laws, and one forward pass through them."""
         cost = Cost(*psi.cost(theta))
         on_arrival = theta[:, list(psi.positions)]

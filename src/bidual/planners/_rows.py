@@ -12,7 +12,8 @@ method on it takes three or four steps.
 
 **Box** {low <= P <= high}: start from `low` and give what is missing to 1 to the cheapest successors first.
 
-**Near** {sum |phat - P| <= distance}: half the distance goes to the cheapest successor, and is taken from the dearest.
+**Near** {sum (P - centre)+ <= gain}: the cheapest successor gets the gain, and the others, from the cheapest to the
+dearest, what the centre gives them until there is nothing left to give.
 """
 
 from functools import reduce
@@ -145,16 +146,16 @@ def _in_box(rows: Box, W: Float[Array, "K A R"]) -> Choice:
 
 
 def _near(rows: Near, W: Float[Array, "K A R"]) -> Choice:
-    phat, distance = rows.frequencies, rows.distance
-    if W.shape[0] > phat.shape[0]:
-        phat = jnp.concatenate([phat, jnp.zeros_like(W[:1])])
-    order = jnp.argsort(jnp.where((distance > 0)[None] | (phat > 0), W, jnp.inf), axis=0)
-    sorted_ = jnp.take_along_axis(phat, order, axis=0)
-    first = jnp.minimum(1.0, sorted_[0] + distance / 2)
+    centre, gain = rows.centre, rows.gain
+    if W.shape[0] > centre.shape[0]:
+        centre = jnp.concatenate([centre, jnp.zeros_like(W[:1])])
+    order = jnp.argsort(jnp.where((gain > 0)[None] | (centre > 0), W, jnp.inf), axis=0)
+    sorted_ = jnp.take_along_axis(centre, order, axis=0)
+    first = jnp.minimum(1.0, sorted_[0] + gain)
     rest = sorted_.at[0].set(0.0)
     before = first[None] + jnp.cumsum(rest, axis=0) - rest
     kept = jnp.clip(1 - before, 0.0, rest).at[0].set(first)
     law = jnp.take_along_axis(kept, jnp.argsort(order, axis=0), axis=0)
-    # Where nothing was seen the frequencies are 0, not a law: all goes to the cheapest.
+    # What rounding left over goes to the cheapest.
     law = law + jnp.where(jnp.arange(W.shape[0])[:, None, None] == order[:1], 1 - _sum(law)[None], 0.0)
     return Choice(_sum(law * W), law)

@@ -18,7 +18,7 @@ from bidual._errors import RunError
 from bidual._prepare import Setting
 from bidual._version import __version__
 from bidual.envs import AbstractEnvironment, Simulator
-from bidual.models import AbstractKnowledge, ClassKnowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge, LinearKnowledge
 from bidual.saved import stored_program
 
 FILE = "run.json"
@@ -51,12 +51,13 @@ def facts_of(setting: Setting, batch: int, task: str | None) -> dict[str, Any]:
 
 
 def _class(knowledge: AbstractKnowledge) -> str | None:
-    """Which candidates there are, where there is a class of them."""
-    if not isinstance(knowledge, ClassKnowledge):
-        return None
-    return _digest(
-        [knowledge.c, knowledge.collection], *(part for one in knowledge.factors for part in (one.phis, one.mus))
-    )
+    """Which candidates or which features of laws there are, where there are any."""
+    if isinstance(knowledge, ClassKnowledge):
+        arrays = (part for one in knowledge.factors for part in (one.phis, one.mus))
+        return _digest([knowledge.c, knowledge.collection], *arrays)
+    if isinstance(knowledge, LinearKnowledge):
+        return _digest([knowledge.stationary, knowledge.bound, knowledge.ridge], knowledge.phi)
+    return None
 
 
 def _law(env: AbstractEnvironment) -> str | None:

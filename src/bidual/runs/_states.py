@@ -31,7 +31,7 @@ from bidual.explorers._lazy import Lazy
 from bidual.explorers._linearised import Average
 from bidual.explorers._steps import Steps
 from bidual.learned import Look
-from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge
+from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge, LinearKnowledge
 from bidual.models._support import Support
 from bidual.outputs import Shown, Sums
 from bidual.policies import DeterministicPolicy
@@ -39,7 +39,7 @@ from bidual.vpdpo import LoopState
 
 _CLASSES: tuple[type, ...] = (
     *(Course, Executed, Restarts, Range, Sums, Episode, Look, Candidates, Shown, Record),
-    *(LoopState, Knowledge, ClassKnowledge, Counts, Support, DeterministicPolicy),
+    *(LoopState, Knowledge, ClassKnowledge, LinearKnowledge, Counts, Support, DeterministicPolicy),
     *(Lazy, Planned, Mixed, Average, Bonus, Steps),
     *(Duals, Bound, Averages, Ascent, Variables, Pair, Leader, Place),
 )

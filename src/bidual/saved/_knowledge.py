@@ -14,13 +14,17 @@ from bidual.features import Observed, Pieces
 from bidual.models import (
     CLASS_SETS,
     COLLECTIONS,
+    LINEAR_SETS,
     SETS,
     AbstractKnowledge,
     ClassKnowledge,
     Counts,
     Knowledge,
+    LinearKnowledge,
+    check_phi,
     likelihoods_of,
 )
+from bidual.models._ridge import taught
 from bidual.models._support import NOBODY, Support
 from bidual.saved._arrays import Stored, exactly
 from bidual.saved._factors import restored_factors, stored_factors
@@ -52,6 +56,9 @@ def stored_knowledge(knowledge: AbstractKnowledge) -> tuple[dict[str, Any], dict
         numbers, factors = stored_factors(knowledge.factors)
         words |= {"class": numbers, "c": knowledge.c, "collection": knowledge.collection, "delta": knowledge.delta}
         arrays |= factors
+    if isinstance(knowledge, LinearKnowledge):
+        words["linear"] = [knowledge.stationary, knowledge.bound, knowledge.ridge]
+        arrays["phi"] = knowledge.phi
     return words, arrays
 
 
@@ -59,7 +66,8 @@ def restored_knowledge(
     words: dict[str, Any], stored: Stored, shape: tuple[int, int, int], delta: float
 ) -> AbstractKnowledge:
     """The knowledge that was stored, over (H, S, A); `ValueError` where its parts do not fit together."""
-    if words["set"] not in (CLASS_SETS if "class" in words else SETS):
+    sets = CLASS_SETS if "class" in words else LINEAR_SETS if "linear" in words else SETS
+    if words["set"] not in sets:
         raise ValueError(f"there is no set {words['set']!r}")
     pieces, support = _pieces(words, stored, shape), _support(words, stored, shape)
     initial = check_initial(stored.numbers("initial", shape[1]), shape[1]) if stored.has("initial") else None
@@ -67,6 +75,8 @@ def restored_knowledge(
     if initial is not None and np.any(counts.starts[initial == 0]):
         raise ValueError("an episode began where the start law has none begin")
     known = counts, pieces, shape[0], initial
+    if "linear" in words:
+        return LinearKnowledge(*known, delta, words["set"], *_linear(words["linear"], stored, counts, shape))
     if "class" not in words:
         return Knowledge(*known, delta, words["set"])
     if len(counts.pairs) != shape[0]:
@@ -79,6 +89,25 @@ def restored_knowledge(
         raise ValueError(f"the class has a probability of failure of {share!r}, of {delta!r} that there is for it")
     settings = exactly(float, words["c"]), words["collection"]
     return ClassKnowledge(*known, share, words["set"], factors, likelihoods_of(factors, counts), *settings)
+
+
+def _linear(
+    words: Any,  # noqa: ANN401 - JSON
+    stored: Stored,
+    counts: Counts,
+    shape: tuple[int, int, int],
+) -> tuple[Float[np.ndarray, "step S A d"], bool, float, float]:
+    """Features, whether all steps share mu, the bound on mu and the ridge, checked like those that a user gives."""
+    H, S, A = shape
+    stationary, bound, ridge = words
+    stationary, phi = exactly(bool, stationary), stored.numbers("phi", None, S, A, None)
+    check_phi(phi, H, counts.support.allowed, taught(counts), normed=False)
+    if counts.support.open or len(counts.pairs) != (1 if stationary and len(phi) == 1 else H):
+        raise ValueError("the counts are not those of a linear model")
+    for number in (bound, ridge):
+        if not 0 < exactly(float, number) < np.inf:
+            raise ValueError(f"a bound or a ridge is {number!r}")
+    return phi, stationary, bound, ridge
 
 
 def _pieces(words: dict[str, Any], stored: Stored, shape: tuple[int, int, int]) -> Pieces:

@@ -1,0 +1,142 @@
+"""All laws near an estimate with known features: every row in a set of its own, around a centre that is no law.
+
+Of a row P with estimate c and radius r it is known that sum (P - c)+ <= r and sum (c - P)+ <= r over all S states
+(`models/_ridge.py`), that P is a law, and that it is 0 outside the row's list. Where c is negative or above 1, or
+outside the list, part of these sums does not depend on P: with c' = c cut to [0, 1] on the list,
+
+    sum (P - c')+ <= r - sum (-c)+ =: up,      sum (c' - P)+ <= r - sum over the list (c - 1)+ - sum outside c+ =: down
+
+say exactly the same. For a law the two left sides differ by sum c' - 1. What is left is one inequality,
+
+    sum (P - c')+ <= min(up, down + 1 - sum c'),
+
+the same kind of set as a ball in L1. It is empty where the right side is below 1 - sum c' or 0: the truth is then
+not there, and phi or its bound is wrong, but for the probability of failure.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual._errors import EnvError
+from bidual._types import Placed
+from bidual.features import Pieces
+from bidual.models._base import AbstractModel, Layout
+from bidual.models._counts import Counts
+from bidual.models._optimistic import Near, Optimistic, Rows, in_planner_order, laid_out, on_lists
+from bidual.models._radius import ball_radius
+from bidual.models._start import StartRow, start_row
+from bidual.models._support import NOBODY
+from bidual.policies import DeterministicPolicy
+
+_ROUNDING = 1e-9  # by which a set may seem empty: sums of S numbers up to 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Elliptical(AbstractModel):
+    """All laws that may be true of a linear model after some episodes. Made by ``LinearMDP``."""
+
+    counts: Counts
+    delta: float
+    initial: Float[np.ndarray, "S"] | None  # None: the start law is learned too
+    estimate: Float[np.ndarray, "law S A S"]
+    radius: Float[np.ndarray, "law S A"]
+    log_share: float  # what a claim about one mu, or about the start, costs
+
+    def restrict(self, psi: Pieces) -> Layout:
+        """Features over all states, with the payments on arrival that the lists allow."""
+        return on_lists(psi, self.counts, self.delta)
+
+    def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
+        """The planned actions: every state has its own."""
+        return DeterministicPolicy(np.asarray(actions), self.counts.pairs.shape[2])
+
+    @property
+    def open(self) -> bool:
+        """Lists hold all states that can follow."""
+        return False
+
+    @cached_property
+    def start_row(self) -> StartRow:
+        """Where episodes can start."""
+        return start_row(self.counts.starts, self.initial, self.log_share)
+
+    @cached_property
+    def centre(self) -> Float[np.ndarray, "law S A K"]:
+        """The estimate on the lists, cut to [0, 1]; the only successor where there is one."""
+        only = np.arange(self._listed.shape[-1]) == 0
+        return np.where(self.counts.support.unsure[..., None], np.clip(self._listed, 0.0, 1.0), only)
+
+    @cached_property
+    def gain(self) -> Float[np.ndarray, "law S A"]:
+        """How much more than the centre a law may give to some of its successors; never so little that none is left."""
+        least = np.maximum(0.0, 1 - self.centre.sum(axis=-1))
+        return np.where(self.counts.support.unsure, np.clip(self._budget, least, 1.0), 0.0)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows on the planner's device."""
+        return laid_out(self.counts, Near(*in_planner_order(self.centre, self.gain)), self.start_row)
+
+    def check(self) -> None:
+        """Raise where no law is left for some row, or where its estimate is far from what was seen to follow.
+
+        Neither happens while the truth is in the set and near the frequencies of every row: with probability
+        1 - 2 `delta` at least, where phi and its bound are right.
+        """
+        missing = np.maximum(0.0, 1 - self.centre.sum(axis=-1)) - self._budget
+        self._refuse_at(missing, "leaves no law")
+        self._refuse_at(self._off_frequencies, "contradicts what was seen to follow")
+
+    @property
+    def _off_frequencies(self) -> Float[np.ndarray, "law S A"]:
+        """By how much sum (phat - c)+ exceeds what is allowed: r, and what frequencies can be off the truth.
+
+        That is sqrt(KL / 2) at most (Pinsker), and KL(phat || P) is bounded at all times (`models/_radius.py`).
+        """
+        counts, support = self.counts, self.counts.support
+        n, rows = counts.pairs, max(1, len(counts.pairs) * int(support.unsure.sum()))
+        seen = np.divide(
+            counts.transitions, n[..., None], out=np.zeros_like(counts.transitions), where=n[..., None] > 0
+        )
+        possible = np.broadcast_to(support.possible, n.shape)
+        own = np.sqrt(
+            ball_radius(counts.transitions, possible, float(np.log(rows / self.delta))) / (2 * np.maximum(n, 1))
+        )
+        return np.maximum(seen - self._listed, 0.0).sum(axis=-1) - own - self.radius
+
+    def _refuse_at(self, excess: Float[np.ndarray, "law S A"], what: str) -> None:
+        excess = np.where(self.counts.support.unsure, excess, -np.inf)
+        if excess.max(initial=-np.inf) <= _ROUNDING:
+            return
+        h, s, a = np.unravel_index(int(excess.argmax()), excess.shape)
+        step = f" at step {h + 1}" if len(excess) > 1 else ""
+        raise EnvError(
+            f"phi is misspecified: for action {a} in state {s}{step} the estimate phi . mu, with probability "
+            f"{1 - self.delta:.4g} within {self.radius[h, s, a]:.3g} of the truth, {what}: correct phi, declare a "
+            "larger bound=..., or learn without features (Tabular)"
+        )
+
+    @cached_property
+    def _listed(self) -> Float[np.ndarray, "law S A K"]:
+        """The estimate of listed successors, 0 for padding."""
+        support = self.counts.support
+        places = np.broadcast_to(support.filled, (len(self.estimate), *support.filled.shape))
+        return np.where(support.states == NOBODY, 0.0, np.take_along_axis(self.estimate, places, axis=-1))
+
+    @cached_property
+    def _budget(self) -> Float[np.ndarray, "law S A"]:
+        """min(up, down + 1 - sum c')."""
+        c, listed = self.estimate, self._listed
+        outside = np.maximum(c, 0.0).sum(axis=-1) - np.maximum(listed, 0.0).sum(axis=-1)
+        up = self.radius - np.maximum(-c, 0.0).sum(axis=-1)
+        down = self.radius - np.maximum(listed - 1, 0.0).sum(axis=-1) - outside
+        size = 4 * c.shape[-1] * np.finfo(np.float64).eps * (1 + np.abs(c).sum(axis=-1))  # what these sums can lose
+        return np.minimum(up, down + 1 - np.clip(listed, 0.0, 1.0).sum(axis=-1)) + size
+
+
+Rectangular: TypeAlias = Optimistic | Elliptical  # models with a set of laws for every row
