@@ -1,6 +1,6 @@
 """What every planner over a known model promises: the cheapest policy for any linear cost, and its embedding.
 
-Planners over sets of models are compared with dense references in laws/test_optimistic.py and
+Planners over sets of models are compared with dense references in laws/test_optimistic.py, laws/test_linear.py and
 laws/test_class_search.py.
 """
 

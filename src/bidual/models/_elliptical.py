@@ -29,7 +29,6 @@ from bidual.models._counts import Counts
 from bidual.models._optimistic import Near, Optimistic, Rows, in_planner_order, laid_out, on_lists
 from bidual.models._radius import ball_radius
 from bidual.models._start import StartRow, start_row
-from bidual.models._support import NOBODY
 from bidual.policies import DeterministicPolicy
 
 _ROUNDING = 1e-9  # by which a set may seem empty: sums of S numbers up to 1
@@ -123,10 +122,8 @@ class Elliptical(AbstractModel):
 
     @cached_property
     def _listed(self) -> Float[np.ndarray, "law S A K"]:
-        """The estimate of listed successors, 0 for padding."""
-        support = self.counts.support
-        places = np.broadcast_to(support.filled, (len(self.estimate), *support.filled.shape))
-        return np.where(support.states == NOBODY, 0.0, np.take_along_axis(self.estimate, places, axis=-1))
+        """The estimate of listed successors."""
+        return self.counts.support.listed(self.estimate)
 
     @cached_property
     def _budget(self) -> Float[np.ndarray, "law S A"]:

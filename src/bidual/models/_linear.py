@@ -130,7 +130,7 @@ class LinearKnowledge(AbstractKnowledge):
 
     def likely(self) -> Float[np.ndarray, "law S A K"]:
         """The estimate, and one more sample of every possible successor: as in `Tabular`, with indicators for phi."""
-        return self._normalised(self._worth * self._on_lists(self.fit.centre) + self._real)
+        return self._normalised(self._samples(self.fit.centre) + self._real)
 
     @cached_property
     def fit(self) -> Fit:
@@ -143,22 +143,19 @@ class LinearKnowledge(AbstractKnowledge):
         All rows share what is uncertain about mu. The prior adds one sample. With indicators for phi this is a draw
         from the posterior that `Tabular` has.
         """
-        numbers = rng.standard_gamma(self.counts.transitions)
+        numbers, real = rng.standard_gamma(self.counts.transitions), self._real
         first = arrivals(self.phi, self.counts, numbers, stationary=self.stationary)
-        laws, S, A, d = self.fit.solved.shape
-        centre = (self.fit.solved.reshape(laws, S * A, d) @ first).reshape(laws, S, A, S)
-        prior = rng.standard_gamma(
-            np.broadcast_to(self._real / np.maximum(1, self._real.sum(-1, keepdims=True)), numbers.shape)
-        )
-        weights = self._worth * self._on_lists(centre) + prior
+        centre = np.matmul(self.fit.solved, first[:, None])
+        prior = rng.standard_gamma(np.broadcast_to(real / real.sum(axis=-1, keepdims=True), numbers.shape))
+        weights = self._samples(centre) + prior
         lost = weights.sum(axis=-1, keepdims=True) <= 0  # draws with shapes near 0 may all underflow
-        return self._normalised(np.where(lost, self._real, weights))
+        return self._normalised(np.where(lost, real, weights))
 
-    @property
-    def _worth(self) -> Float[np.ndarray, "law S A 1"]:
-        """How many samples of its own what is known of a row is worth: 1 / ||phi||^2 in the metric of Lambda^-1."""
+    def _samples(self, centre: Float[np.ndarray, "law S A S"]) -> Float[np.ndarray, "law S A K"]:
+        """An estimate as numbers of samples: what is known of a row is worth 1 / (phi . Lambda^-1 phi) of its own."""
         squared = np.sum(self.phi * self.fit.solved, axis=-1, keepdims=True)
-        return np.divide(1.0, squared, out=np.zeros_like(squared), where=squared > 0)
+        worth = np.divide(1.0, squared, out=np.zeros_like(squared), where=squared > 0)
+        return worth * np.maximum(self.counts.support.listed(centre), 0.0)
 
     @property
     def _real(self) -> Float[np.ndarray, "S A K"]:
@@ -167,20 +164,15 @@ class LinearKnowledge(AbstractKnowledge):
         real[..., 0] = 1.0
         return real
 
-    def _on_lists(self, centre: Float[np.ndarray, "law S A S"]) -> Float[np.ndarray, "law S A K"]:
-        support = self.counts.support
-        places = np.broadcast_to(support.filled, (len(centre), *support.filled.shape))
-        return np.where(support.states == NOBODY, 0.0, np.maximum(np.take_along_axis(centre, places, axis=-1), 0.0))
-
     def _normalised(self, weights: Float[np.ndarray, "law S A K"]) -> Float[np.ndarray, "law S A K"]:
+        """Weights as laws; where there is nothing to learn, the only successor."""
         law = weights / weights.sum(axis=-1, keepdims=True)
         return np.where(self.counts.support.unsure[..., None], law, np.arange(law.shape[-1]) == 0)
 
     @property
     def _arrivals(self) -> int:
-        """How many states can follow any other, those left out that are never left."""
-        support = self.counts.support
-        return np.unique(support.filled[taught(self.counts)]).size
+        """How many states can follow one that can be left."""
+        return np.unique(self.counts.support.filled[taught(self.counts)]).size
 
     @property
     def _log_share(self) -> float:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._errors import EnvError, ModelError
@@ -51,6 +51,11 @@ class Support:
         """The lists with their first entry in place of padding, which changes no minimum over them."""
         first = np.maximum(self.states[..., :1], 0)
         return np.where(self.states == NOBODY, first, self.states)
+
+    def listed(self, table: Float[np.ndarray, "law S A S"]) -> Float[np.ndarray, "law S A K"]:
+        """What a table over all states says of the listed ones, 0 for padding."""
+        places = np.broadcast_to(self.filled, (len(table), *self.filled.shape))
+        return np.where(self.states == NOBODY, 0.0, np.take_along_axis(table, places, axis=-1))
 
     @cached_property
     def _places(self) -> Int[np.ndarray, "entries"] | None:
