@@ -55,7 +55,7 @@ ENTRY = Entry(
     name="perturbation",
     summary="means of three signals near a target in a random model: 64 low-rank laws per step that are hard to tell "
     "apart; convex",
-    source="the perturbation class used to test confidence sets here",
+    source="made here, as a class whose members are hard to tell apart",
     constraints=("cost",),
     optimum=0.066396,
     build=perturbation,
