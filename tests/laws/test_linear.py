@@ -58,7 +58,7 @@ def random_rows(seed, S=7, A=3, *, short=False):
 
 
 @pytest.mark.parametrize("short", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_rows_are_those_of_a_linear_program(seed, short):
     """Planner and checker to 1e-9 of the largest value; HiGHS keeps its constraints to 1e-10."""
     model, V = random_rows(seed, short=short)

@@ -72,6 +72,6 @@ def test_many_runs_keep_the_truth(kind):
 
 
 def test_half_the_radius_loses_it():
-    """The largest error of a run was 0.42 to 0.86 of the radius in 20 runs, 0.57 in the middle."""
+    """In 200 runs the largest error of a run was 0.41 to 0.90 of the radius, 0.58 in the middle: 179 lose it."""
     make, settings = KINDS["one mu"]
     assert sum(_lost(make(seed), seed, 0.5, **settings) for seed in range(FEW)) > allowed(FEW)
