@@ -32,7 +32,7 @@ CONVEX = {
     "rover-entropy": ("pits", 0.6335),
     "rover-match": ("pits", 0.0914),
     "lock-spread": ("goal", 0.8 * 1.5**0.5),
-    "perturbation": ("cost", 0.374),
+    "perturbation": ("cost", 0.3255),
 }
 NAMES = [entry.name for entry in bd.tasks.ENTRIES if entry.name not in CONVEX]
 LIMITED = [name for name in NAMES if "budget" in bd.tasks.find(name).parameters]
