@@ -10,9 +10,9 @@ from bidual._status import Status
 from bidual.certificate import Certificate
 from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
 from bidual.learned import Interval, Output
-from bidual.models import AbstractKnowledge, ClassKnowledge, LinearKnowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
 from bidual.outputs import Estimates, Made, Shown
-from bidual.policies import AbstractPolicy, DeterministicPolicy, Mixture, distinct
+from bidual.policies import AbstractPolicy, Mixture, Played, distinct
 
 
 class Verdict(NamedTuple):
@@ -94,7 +94,7 @@ def _interval(value: float, *ends: float) -> Interval:
     return Interval(float(value) + 0.0, low if np.isfinite(low) else None, high if np.isfinite(high) else None)
 
 
-def mixture_of_policies(policies: Sequence[DeterministicPolicy]) -> Mixture:
+def mixture_of_policies(policies: Sequence[Played]) -> Mixture:
     """The uniform mixture of the policies of single episodes, each distinct one once.
 
     Distinct by what they do: a run that was stored has its policies as other objects.
@@ -132,8 +132,42 @@ def _linear_in_words(knowledge: LinearKnowledge) -> str:
     )
 
 
+def _latents_in_words(setting: Setting, knowledge: LatentKnowledge) -> tuple[str, ...]:
+    """What a learned decoder is worth: nothing is proved, and what it leaves open of the signals is said."""
+    sizes = [0 if emission is None else emission.size for emission in knowledge.decoder.steps[:-1]]
+    words = [
+        f"latents are a heuristic: {min(sizes)} to {max(sizes)} at a step were told apart, of "
+        f"{knowledge.declared.latents} at most; no bound on other policies is claimed",
+    ]
+    for (name, _), left, varied in zip(
+        setting.problem.embedding.features.observed, *knowledge.seen.errors(), strict=True
+    ):
+        words.append(
+            f"signal {name!r} is regressed on latent and action: the root mean square error is {left:.3g}, "
+            f"of a deviation of {varied:.3g}"
+        )
+    total = setting.split.delta
+    words.append(
+        f"intervals of the policies' own episodes hold together with probability {1 - total:.6g}, whatever the latents"
+    )
+    return tuple(words)
+
+
+def exploration_of(setting: Setting) -> str:
+    """How episodes were chosen, and what is proved of that."""
+    if isinstance(setting.knowledge, LatentKnowledge):
+        return "among decoded latents, with optimism about those never seen: a heuristic, no rate is proved"
+    if isinstance(setting.knowledge, ClassKnowledge):
+        # Beyond 10 000 combinations the cheapest one is searched for and not always found.
+        plans = "of plans, if they are the cheapest over the class; every rollout has one action at random"
+        return f"{setting.explorer.guarantee}, {plans}"
+    return setting.explorer.guarantee
+
+
 def assumptions_of(setting: Setting, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
+    if isinstance(knowledge, LatentKnowledge):
+        return _latents_in_words(setting, knowledge)
     support, split = knowledge.counts.support, setting.split
     words = ["what follows depends on state and action alone, alike at every step of every episode"]
     if len(knowledge.counts.pairs) > 1:

@@ -9,7 +9,7 @@ from bidual.bounds import Executed, Restarts
 from bidual.convex import AffineProgram
 from bidual.learned import Look
 from bidual.outputs import Shown, Sums
-from bidual.policies import DeterministicPolicy
+from bidual.policies import Played
 from bidual.vpdpo import LoopState, first_state, resumed
 
 
@@ -23,7 +23,7 @@ class Course:
     restarts: Restarts  # the same for their last half
     sums: Sums | None  # of their features, where a functional is curved
     pending: tuple[Episode, ...]  # executed but not counted yet
-    policies: tuple[DeterministicPolicy, ...]  # of every episode
+    policies: tuple[Played, ...]  # of every episode
     looks: tuple[Look, ...]
     shown: Shown | None
     plans: int

@@ -14,7 +14,7 @@ from bidual.constraints import ConstraintResult
 from bidual.envs import AbstractEnvironment
 from bidual.learned import Interval, Output, constraint_words
 from bidual.mdp import TabularMDP
-from bidual.models import LowRank, Tabular
+from bidual.models import Declaration
 from bidual.outputs import evaluated
 from bidual.policies import AbstractPolicy
 from bidual.problem import Problem
@@ -74,7 +74,7 @@ def evaluate(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
     policy: AbstractPolicy,
-    model: Tabular | LowRank | None = None,
+    model: Declaration | None = None,
     *,
     episodes: int = 1000,
     seed: int = 0,

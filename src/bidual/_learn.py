@@ -17,7 +17,7 @@ from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer
 from bidual.learned import Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import LinearMDP, LowRank, Tabular
+from bidual.models import Declaration, Latent
 from bidual.problem import Problem
 from bidual.runs import Folder, Keeper, facts_of
 from bidual.vpdpo import vpdpo
@@ -60,7 +60,7 @@ def stop_when(gap: float, violation: float = 0.0) -> StopWhen:
 def learn(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
-    model: Tabular | LinearMDP | LowRank | None = None,
+    model: Declaration | None = None,
     *,
     episodes: int = 1000,
     seed: int = 0,
@@ -80,7 +80,8 @@ def learn(
         problem: what to optimise, over an embedding of signals, visits or occupancies.
         env: a Gymnasium environment or its name; a `TabularMDP`, which is then simulated and not looked into; or an
             environment of `bidual.envs`.
-        model: what is declared about the transitions; by default nothing.
+        model: what is declared about the transitions; by default nothing. `bd.models.Latent` for an environment that
+            shows vectors.
         episodes: how many episodes to learn from.
         seed: of everything that is random; the same seed gives the same result.
         delta: all bounds hold at once with probability 1 - delta.
@@ -106,6 +107,11 @@ def learn(
         return _learned(Running(setting, course, None), plan, None)
     if state is not None:
         raise ProblemError("state and run are two places to go on from: give one of them")
+    if isinstance(model, Latent):
+        raise RunError(
+            "runs over latents cannot be stored: leave out run=... (--run), and store the policy that is learned, "
+            "solution.policy.save(path)"
+        )
     folder = run if isinstance(run, Folder) else Folder(run)
     with Keeper(folder, facts_of(setting, batch, folder.task), first, episodes) as keeper:
         return _learned(Running(setting, keeper.course, Measured(setting)), plan, keeper)

@@ -23,7 +23,7 @@ from bidual.outputs import (
     regret_of,
     spans_of,
 )
-from bidual.policies import AbstractPolicy, MarkovPolicy
+from bidual.policies import AbstractPolicy, DecodedPolicy, MarkovPolicy
 from bidual.saved import linear_rows, save_learned
 
 
@@ -94,11 +94,16 @@ class Learning(AbstractLearning):
 
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write what was seen and what is claimed of it to one file."""
-        setting = self.setting
+        setting, policy = self.setting, solution.policy
+        if isinstance(policy, DecodedPolicy):
+            raise ProblemError(
+                "a solution over latents claims nothing that a file could prove: store its policy instead, "
+                "solution.policy.save(path), which bd.load reads"
+            )
         evidence = Sampled(
             program=setting.program,
             knowledge=proving(self.shown, self.knowledge),
-            policy=solution.policy,
+            policy=policy,
             record=self.shown.record,
             split=setting.split,
             linear=spans_of(setting.linear),

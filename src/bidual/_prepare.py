@@ -9,10 +9,19 @@ import numpy as np
 from bidual._errors import ProblemError
 from bidual.bounds import Split
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.envs import AbstractEnvironment, GymnasiumEnvironment, Parallel, Simulator, gymnasium_environment
-from bidual.explorers import AbstractExplorer, Alternating
+from bidual.envs import (
+    AbstractEnvironment,
+    GymnasiumEnvironment,
+    Parallel,
+    RichEnvironment,
+    Simulator,
+    gymnasium_environment,
+    rich_environment,
+)
+from bidual.explorers import AbstractExplorer, Alternating, Optimistic
+from bidual.features import Pieces
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge, LinearMDP, LowRank, Tabular
+from bidual.models import AbstractKnowledge, Declaration, Latent, LinearMDP, LowRank, Tabular
 from bidual.outputs import (
     CertaintyEquivalent,
     Corners,
@@ -64,7 +73,7 @@ class Setting:
 def prepare_learning(
     problem: Problem,
     env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
-    model: Tabular | LinearMDP | LowRank | None,
+    model: Declaration | None,
     explorer: AbstractExplorer[Any] | None,
     *,
     delta: float,
@@ -74,23 +83,25 @@ def prepare_learning(
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
     split, model = Split(delta), Tabular() if model is None else model
-    if not isinstance(model, Tabular | LinearMDP | LowRank):
+    if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
-    world = _opened(env, problem, stationary=_one_law(model))
+    if isinstance(model, Latent):
+        world = _opened_rich(env, problem, model)
+    else:
+        world = _opened(env, problem, stationary=_one_law(model))
     if world.shape[0] != problem.embedding.horizon:
         raise ProblemError(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
             "make the embedding with the environment's horizon"
         )
     pieces = problem.embedding.features.pieces(world.shape)
-    knowledge = model.start(
-        pieces, world.shape[0], world.allowed, split.model, absorbing=world.absorbing, initial=world.initial
-    )
+    knowledge = _started(model, pieces, world, split)
     program = problem.program()
     program = with_planner_resolution(program, pieces) if isinstance(program, AffineProgram) else program
     linear = functionals(problem, program, knowledge)
     curved = corners(program, knowledge)
-    return Setting(problem, program, world, explorer or Alternating(), knowledge, linear, curved, split, seed)
+    explorer = explorer or (Optimistic() if isinstance(model, Latent) else Alternating())
+    return Setting(problem, program, world, explorer, knowledge, linear, curved, split, seed)
 
 
 def check_counts(episodes: int, evaluation: int | None, time_limit: float | None, batch: int) -> None:
@@ -129,9 +140,47 @@ def _opened(
         )
     if isinstance(env, GymnasiumEnvironment | Parallel):
         return env.with_signals(observed)
+    if isinstance(env, RichEnvironment):
+        raise ProblemError(
+            "the environment shows vectors, not state numbers: learn it with bd.models.Latent(latents=...)"
+        )
     if isinstance(env, AbstractEnvironment):
         return env
     return gymnasium_environment(env, problem.embedding.horizon, observed)
+
+
+def _opened_rich(
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", problem: Problem, model: Latent
+) -> RichEnvironment:
+    features = problem.embedding.features
+    if len(features.observed) < features.dimension:
+        raise ProblemError(
+            "latents have no numbers that an array could be about: give every signal as a function of what the "
+            "environment shows, bd.features.observed(function, low, high), and no visits or occupancies"
+        )
+    if isinstance(env, RichEnvironment):
+        if env.num_states != model.latents + 2:
+            raise ProblemError(
+                f"the environment was opened for {env.num_states - 2} latents, the model has {model.latents}: "
+                "open it for as many"
+            )
+        return env.with_signals(features.observed)
+    if isinstance(env, AbstractEnvironment | TabularMDP):
+        raise ProblemError(
+            f"latents are learned from observations, but a {type(env).__name__} shows state numbers: learn it with "
+            "bd.models.Tabular()"
+        )
+    discrete = model.emission == "categorical"
+    return rich_environment(env, problem.embedding.horizon, model.latents, features.observed, discrete=discrete)
+
+
+def _started(model: Declaration, pieces: Pieces, world: AbstractEnvironment, split: Split) -> AbstractKnowledge:
+    """What is known before the first episode."""
+    common = pieces, world.shape[0], world.allowed, split.model
+    if isinstance(model, Latent):
+        assert isinstance(world, RichEnvironment)  # it was opened for latents
+        return model.start(*common, dimension=world.dimension, symbols=world.symbols)
+    return model.start(*common, absorbing=world.absorbing, initial=world.initial)
 
 
 def _changes(mdp: TabularMDP) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bidual._announce import assumptions_of, mixture_of_policies, output_of, verdict
+from bidual._announce import assumptions_of, exploration_of, mixture_of_policies, output_of, verdict
 from bidual._course import Course
 from bidual._keys import Draw, Purpose
 from bidual._learning import Learning, fresh_look, shown_of, still_true
@@ -119,6 +119,7 @@ class Running:
         setting, knowledge = self.setting, self.state.knowledge
         assert self.shown is not None  # a look comes before
         made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
+        made = made._replace(policy=knowledge.playable(made.table))
         self.plans += made.plans
         estimates, knowledge = self._evaluated(made, knowledge, count)
         shown = self.shown
@@ -141,7 +142,7 @@ class Running:
             embedding=made.embedding.sum(axis=0) if setting.problem.embedding.total else made.embedding,
             visits=made.visits,
             assumptions=assumptions_of(setting, knowledge),
-            exploration=setting.explorer.guarantee,
+            exploration=exploration_of(setting),
             history=still_true(self.looks, knowledge),
             executed=tuple(self.policies),
             episodes=self.state.episodes,

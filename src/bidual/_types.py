@@ -82,3 +82,4 @@ class Episode:
     actions: Int[np.ndarray, "H"]
     observed: Float[np.ndarray, "H o"]  # the signals that only the environment can tell; often there are none
     only: int | None = None  # the one step that is learned from, where that is not all of them
+    observations: Float[np.ndarray, "arrivals D"] | None = None  # where states are decoded from them; 0 after the end

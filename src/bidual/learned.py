@@ -17,7 +17,7 @@ from bidual.constraints import Conflict, ConstraintResult
 from bidual.mdp import TabularMDP
 from bidual.models import AbstractKnowledge, Candidates
 from bidual.outputs import Regret
-from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
+from bidual.policies import AbstractPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
 
 @final
@@ -118,7 +118,7 @@ class Learned:
     assumptions: tuple[str, ...]
     exploration: str  # how the episodes were chosen, and what is proved of that
     history: tuple[Look, ...]
-    executed: tuple[DeterministicPolicy, ...]  # of every episode, before a class of laws had one action at random
+    executed: tuple[Played, ...]  # of every episode, before a class of laws had one action at random
     episodes: int
     evaluation_episodes: int
     plans: int
@@ -129,10 +129,10 @@ class Learned:
     _learning: AbstractLearning | None = field(default=None, repr=False)
 
     @property
-    def policy(self) -> MarkovPolicy:
+    def policy(self) -> MarkovPolicy | DecodedPolicy:
         """The certainty-equivalent policy: optimal in the learned model, with limits a little tighter."""
         policy = self.outputs[0].policy
-        assert isinstance(policy, MarkovPolicy)  # by construction
+        assert isinstance(policy, MarkovPolicy | DecodedPolicy)  # by construction
         return policy
 
     @property

@@ -12,7 +12,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer, Choice
 from bidual.models import AbstractKnowledge
-from bidual.policies import DeterministicPolicy
+from bidual.policies import Played
 
 
 @final
@@ -62,7 +62,7 @@ def vpdpo(
 
 
 def _collected(
-    env: AbstractEnvironment, knowledge: AbstractKnowledge, policy: DeterministicPolicy, draws: list[Draw]
+    env: AbstractEnvironment, knowledge: AbstractKnowledge, policy: Played, draws: list[Draw]
 ) -> list[Episode]:
     """A single episode may come from those that an environment made ahead; many are made for the asking."""
     runs = [knowledge.rollout(policy, draw.number) for draw in draws]

@@ -7,10 +7,17 @@ import pytest
 
 import bidual as bd
 from bidual._keys import Draw, Purpose
-from bidual.envs import AbstractEnvironment, Simulator, gymnasium_environment, parallel
+from bidual.envs import (
+    AbstractEnvironment,
+    RichEnvironment,
+    Simulator,
+    gymnasium_environment,
+    parallel,
+    rich_environment,
+)
 from bidual.features import observed
 from bidual.policies import DeterministicPolicy, MarkovPolicy, Mixture
-from tests import remote_envs
+from tests import remote_envs, rich_envs
 from tests.helpers import random_instance
 
 SIZE = (6, 2, 3, 4)
@@ -33,6 +40,8 @@ ENVIRONMENTS = {
     "gymnasium with its own states": lambda: gymnasium_environment(
         "CartPole-v1", 6, states=lambda obs: int(obs[2] > 0) + 2 * int(obs[3] > 0), num_states=4
     ),
+    "rich": lambda: rich_environment(rich_envs.Corridor(), 5, 3, SIGNALS[:1]),
+    "rich, of symbols": lambda: rich_environment(rich_envs.Corridor(symbols=True), 5, 3, discrete=True),
 }
 
 
@@ -42,7 +51,8 @@ def test_every_implementation_is_here():
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)
 def environment(request):
-    return ENVIRONMENTS[request.param]()
+    made = ENVIRONMENTS[request.param]()
+    return rich_envs.Decoding(made) if isinstance(made, RichEnvironment) else made
 
 
 def _draws(count, purpose=Purpose.LEARN):

@@ -1,7 +1,7 @@
 """What every planner over a known model promises: the cheapest policy for any linear cost, and its embedding.
 
-Planners over sets of models are compared with dense references in laws/test_optimistic.py, laws/test_linear.py and
-laws/test_class_search.py.
+Planners over sets of models are compared with dense references in laws/test_optimistic.py, laws/test_linear.py,
+laws/test_class_search.py and units/test_latents.py.
 """
 
 import itertools
@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from bidual.models import known
-from bidual.planners import AbstractPlanner, AbstractSoftPlanner, BackwardInduction, ClassSearch, ExtendedValueIteration
+from bidual.planners import (
+    AbstractPlanner,
+    AbstractSoftPlanner,
+    BackwardInduction,
+    ClassSearch,
+    ExtendedValueIteration,
+    UnseenOptimism,
+)
 from bidual.policies import DeterministicPolicy, visits
 from tests.helpers import random_instance
 
@@ -20,7 +27,8 @@ PLANNERS = {"backward induction": BackwardInduction()}
 def test_every_implementation_is_here():
     kinds = [*AbstractPlanner.__subclasses__(), *AbstractSoftPlanner.__subclasses__()]
     shipped = {kind for kind in kinds if kind.__module__.startswith("bidual.")} - {AbstractSoftPlanner}
-    assert {type(planner) for planner in PLANNERS.values()} | {ExtendedValueIteration, ClassSearch} == shipped
+    over_sets = {ExtendedValueIteration, ClassSearch, UnseenOptimism}
+    assert {type(planner) for planner in PLANNERS.values()} | over_sets == shipped
 
 
 @pytest.fixture(params=PLANNERS)

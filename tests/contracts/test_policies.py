@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.policies import AbstractPolicy, DeterministicPolicy, MarkovPolicy, Mixture
+from bidual.policies import (
+    AbstractPolicy,
+    DecodedPolicy,
+    Decoder,
+    DeterministicPolicy,
+    GaussianEmission,
+    MarkovPolicy,
+    Mixture,
+)
 
 H, S, A = 3, 4, 2
 
@@ -13,10 +21,14 @@ def _deterministic(seed):
     return DeterministicPolicy(np.random.default_rng(seed).integers(0, A, (H, S)), A)
 
 
+NUMBER_LINE = GaussianEmission(np.arange(4.0)[:, None], 0.01, np.full(4, 0.25))  # latent s shows the number s
 POLICIES = {
     "markov": MarkovPolicy(np.random.default_rng(0).dirichlet(np.ones(A), (H, S))),
     "deterministic": _deterministic(1),
     "mixture": Mixture(np.array([0.25, 0.75]), (_deterministic(2), _deterministic(3))),
+    "decoded": DecodedPolicy(
+        MarkovPolicy(np.random.default_rng(4).dirichlet(np.ones(A), (H, S))), Decoder((NUMBER_LINE,) * (H + 1), 1)
+    ),
 }
 
 
@@ -63,7 +75,9 @@ def test_refuses_to_act_beyond_the_horizon(policy):
 
 @pytest.mark.parametrize("state", [-1, S, np.int64(S)])
 def test_refuses_states_that_do_not_exist(policy, state):
-    with pytest.raises(bd.PolicyError, match="not a state"):
+    if isinstance(policy, DecodedPolicy):  # which takes observations: these have another size than it reads
+        state = np.full(3, state)
+    with pytest.raises(bd.PolicyError, match=r"not a state|has 3 numbers, the policy reads 1"):
         policy.reset(0).act(state)
 
 

@@ -81,7 +81,7 @@ def test_a_lock_is_learned_with_its_class(bidual_here, tmp_path):
 
 @pytest.mark.parametrize("dual", ["corrective", "paper", "ftl"])
 def test_ways_of_exploring_a_class(bidual_here, dual):
-    settings = ("lock-spread", *LOCK[1:], "--dual", dual, "--json")
+    settings = ("lock-discrete-spread", *LOCK[1:], "--dual", dual, "--json")
     code, text, _ = bidual_here("learn", *settings)
     result = json.loads(text)
     assert (code, result["episodes"]) == (0, 20)

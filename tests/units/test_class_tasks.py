@@ -9,7 +9,7 @@ from bidual.models._factors import read_factors
 from bidual.tasks import _lock
 from tests.helpers import occupancy_program
 
-TASKS = {"lock-discrete": 576, "lock-spread": 576, "perturbation": 64}
+TASKS = {"lock-discrete": 576, "lock-discrete-spread": 576, "perturbation": 64}
 
 
 def _factors(task):
@@ -86,7 +86,7 @@ def _latent_optimum(horizon, budget):
 @pytest.mark.parametrize(("horizon", "budget", "seed"), [(5, 0.8, 1), (5, 0.5, 2), (3, 0.9, 3), (8, 0.3, 4)])
 def test_spreading_behind_the_lock_is_as_good_as_in_the_latent_chain(horizon, budget, seed):
     """The share of C is at most (1 - budget)(H - 1)/H: those who may die do so at once, or when C has its third."""
-    task = bd.tasks.find("lock-spread").build(budget=budget, horizon=horizon, seed=seed)
+    task = bd.tasks.find("lock-discrete-spread").build(budget=budget, horizon=horizon, seed=seed)
     value, outside = bd.solve(task.problem, task.mdp, gap=1e-7).value, _latent_optimum(horizon, budget)
     assert abs(value - outside) <= 2e-6
     share = min((1 - budget) * (horizon - 1) / horizon, 1 / 3)
@@ -94,7 +94,7 @@ def test_spreading_behind_the_lock_is_as_good_as_in_the_latent_chain(horizon, bu
 
 
 def test_the_pinned_optimum_of_the_lock():
-    assert abs(_latent_optimum(5, 0.8) - bd.tasks.find("lock-spread").optimum) <= 1e-6
+    assert abs(_latent_optimum(5, 0.8) - bd.tasks.find("lock-discrete-spread").optimum) <= 1e-6
 
 
 def test_the_pinned_optimum_of_the_perturbations():
@@ -119,7 +119,7 @@ def _perturbed():
     return bd.tasks.find("perturbation").build().mdp
 
 
-@pytest.mark.parametrize("name", ["lock-spread", "perturbation"])
+@pytest.mark.parametrize("name", ["lock-discrete-spread", "perturbation"])
 def test_a_few_episodes_are_learned_with_true_bounds(name):
     """Of three steps: with five, early bounds over all perturbations take half a minute."""
     task = bd.tasks.find(name).build(horizon=3)

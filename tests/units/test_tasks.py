@@ -31,15 +31,16 @@ FRONT = {1: 0.7, 3: 8.2, 5: 11.5, 7: 14.0, 8: 15.1, 9: 16.1, 13: 19.6, 14: 20.3,
 CONVEX = {
     "rover-entropy": ("pits", 0.6335),
     "rover-match": ("pits", 0.0914),
-    "lock-spread": ("goal", 0.8 * 1.5**0.5),
+    "lock-discrete-spread": ("goal", 0.8 * 1.5**0.5),
     "perturbation": ("cost", 0.3255),
 }
-NAMES = [entry.name for entry in bd.tasks.ENTRIES if entry.name not in CONVEX]
+LEARNED = ("lock", "lock-spread")  # which have no known model: see units/test_lock.py
+NAMES = [entry.name for entry in bd.tasks.ENTRIES if entry.name not in (*CONVEX, *LEARNED)]
 LIMITED = [name for name in NAMES if "budget" in bd.tasks.find(name).parameters]
 
 
 def test_all_tasks_are_listed():
-    assert {entry.name for entry in bd.tasks.ENTRIES} == {*PRICES, *CONVEX}
+    assert {entry.name for entry in bd.tasks.ENTRIES} == {*PRICES, *CONVEX, *LEARNED}
 
 
 @pytest.mark.parametrize("name", CONVEX)

@@ -33,7 +33,7 @@ from bidual.certificate._optimistic import least_over_set
 from bidual.certificate._types import Certificate, Record
 from bidual.certificate._within import within_class
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractKnowledge, Latents
 from bidual.policies import MarkovPolicy
 from bidual.rounding import EPS
 
@@ -95,6 +95,7 @@ def _shown(evidence: Sampled) -> tuple[float | None, float | None]:
         model = knowledge.optimistic
     except EnvError as error:  # a class that its own counts refute
         raise CertificateError(f"the counts prove nothing: {error}") from error
+    assert not isinstance(model, Latents)  # which certify nothing
     bound = lower_bound(evidence.program, record, model, knowledge.pieces)
     if bound is None or not np.isfinite(bound):
         return None, None

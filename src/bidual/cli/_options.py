@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from bidual.cli._target import Unknown
     from bidual.learned import Learned, Look
-    from bidual.models import LowRank, Tabular
+    from bidual.models import Declaration
     from bidual.runs import Folder
 
 
@@ -88,14 +88,19 @@ def learned(
     return replace(solution, task=target.name)
 
 
-def _declared(model: "Tabular | LowRank | None", options: Options) -> "Tabular | LowRank":
+def _declared(model: "Declaration | None", options: Options) -> "Declaration":
     """What is declared, with what the options add to it. A class has candidates for every step in any case.
 
     The paper's loop over a class is its Algorithm 3: with its rollouts and, if no other is asked for, its set.
     """
-    from bidual.models import CLASS_SETS, SETS, LowRank, Tabular
+    from bidual.models import CLASS_SETS, SETS, Latent, LinearMDP, LowRank, Tabular
 
     model, confidence = model or Tabular(), options.confidence
+    if isinstance(model, Latent | LinearMDP):
+        if confidence is not None or (options.per_step and isinstance(model, Latent)):
+            what = "latents" if isinstance(model, Latent) else "features and a set of laws of its own"
+            raise TaskError(f"--confidence and --per-step are about counted states, and this model has {what}")
+        return replace(model, stationary=False) if options.per_step and isinstance(model, LinearMDP) else model
     known, what = (CLASS_SETS, "a class of laws") if isinstance(model, LowRank) else (SETS, "counts")
     if confidence is not None and confidence not in known:
         raise TaskError(f"--confidence {confidence} does not go with {what}: it must be one of {', '.join(known)}")

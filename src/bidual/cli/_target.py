@@ -9,21 +9,20 @@ from bidual.cli._script import run_script, set_parameter
 
 if TYPE_CHECKING:
     from bidual.mdp import TabularMDP
-    from bidual.models import LowRank, Tabular
+    from bidual.models import Declaration, Tabular
     from bidual.problem import Problem
-    from bidual.tasks import Grid
+    from bidual.tasks import Grid, Task
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A problem over a known model; `model` is the class of laws that a learner of it is told of, if any."""
+    """A problem over a known model."""
 
     name: str
     problem: "Problem"
     mdp: "TabularMDP"
     grid: "Grid | None" = None
-    model: "LowRank | None" = None
 
 
 @final
@@ -34,7 +33,7 @@ class Unknown:
     name: str
     problem: "Problem"
     env: Any  # whatever `learn` takes
-    model: "Tabular | LowRank | None"
+    model: "Declaration | None"
     truth: "TabularMDP | None"
     grid: "Grid | None"
 
@@ -58,11 +57,14 @@ def load_target(text: str, settings: list[str]) -> Target:
 def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
     """The same to be learned; `support` is "declared" or "unknown" where a model is simulated, None for the default."""
     if not text.endswith(".py"):
-        target = _task(text, settings)
-        if target.model is not None:
+        task = _built(text, settings)
+        if task.env is not None:
+            _refuse_support(f"task {text!r}", support, "an environment: what can follow in it is not known here")
+            return Unknown(text, task.problem, task.env, task.model, None, None)
+        if task.model is not None:
             _refuse_support(f"task {text!r}", support, "a class of laws, which says what can follow")
-        model = target.model or _declared(target.mdp, support)
-        return Unknown(target.name, target.problem, target.mdp, model, target.mdp, target.grid)
+        model = task.model or _declared(task.mdp, support)
+        return Unknown(text, task.problem, task.mdp, model, task.mdp, task.grid)
     path = Path(text)
     file = _read(path, settings)
     if file.problem is None or (file.mdp is None and file.env is None):
@@ -97,11 +99,20 @@ def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
 
 
 def _task(name: str, settings: list[str]) -> Target:
+    task = _built(name, settings)
+    if task.env is not None:
+        raise TaskError(
+            f"{name} is a problem over what an environment shows, and this command needs a known model: learn it with "
+            f"'bidual learn {name}'"
+        )
+    return Target(name, task.problem, task.mdp, task.grid)
+
+
+def _built(name: str, settings: list[str]) -> "Task":
     values = _parse_settings(settings)
     from bidual import tasks
 
-    task = tasks.find(name).with_settings(values)
-    return Target(name, task.problem, task.mdp, task.grid, task.model)
+    return tasks.find(name).with_settings(values)
 
 
 class _File(NamedTuple):
@@ -110,12 +121,12 @@ class _File(NamedTuple):
     problem: "Problem | None"
     mdp: "TabularMDP | None"
     env: Any
-    model: "Tabular | LowRank | None"
+    model: "Declaration | None"
 
 
 def _read(path: Path, settings: list[str]) -> _File:
     from bidual.mdp import TabularMDP
-    from bidual.models import LowRank, Tabular
+    from bidual.models import Declaration
     from bidual.problem import Problem
 
     values = _parse_settings(settings)
@@ -123,7 +134,7 @@ def _read(path: Path, settings: list[str]) -> _File:
     kinds = {
         "problem": (Problem, "Problem"),
         "mdp": (TabularMDP, "TabularMDP"),
-        "model": (Tabular | LowRank, "models.Tabular or bidual.models.LowRank"),
+        "model": (Declaration, "models.Tabular, LinearMDP, LowRank or Latent"),
     }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):

@@ -44,10 +44,12 @@ def truth_of(solution: "Learned", problem: "Problem", mdp: "TabularMDP") -> Trut
     from bidual.certificate import Evidence, Record, certify
     from bidual.constraints import constraint_results
     from bidual.convex import AffineProgram
+    from bidual.policies import MarkovPolicy
 
     program, world = prepare(problem, mdp)
     program = measured(program, world)
     nothing = Record(np.zeros(program.equality.size if isinstance(program, AffineProgram) else 0), 1.0)
+    assert isinstance(solution.policy, MarkovPolicy)  # over the states of the model that is simulated
     certificate = certify(Evidence(program, world.psi, mdp, solution.policy, nothing))
     value = -certificate.value if problem.maximises else certificate.value
     return Truth(value, constraint_results(problem.lines(), certificate, None), solve(problem, mdp))

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar, final
 from bidual._keys import Draw
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.models import AbstractKnowledge
-from bidual.policies import DeterministicPolicy
+from bidual.policies import Played
 
 Memory = TypeVar("Memory")
 
@@ -17,7 +17,7 @@ Memory = TypeVar("Memory")
 class Choice:
     """The policy of the next episode, and how many plans it took to find it."""
 
-    policy: DeterministicPolicy
+    policy: Played
     plans: int
 
 

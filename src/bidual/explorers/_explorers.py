@@ -160,7 +160,7 @@ class EpsilonGreedy(AbstractExplorer[Lazy]):
         allowed = knowledge.counts.support.allowed
         anything = np.argmax(rng.random((*actions.shape, allowed.shape[1])) * allowed, axis=-1)
         mixed = np.where(rng.random(actions.shape) < self.epsilon, anything, actions).astype(actions.dtype)
-        return Choice(DeterministicPolicy(mixed, choice.policy.num_actions), choice.plans), memory
+        return Choice(knowledge.playable(DeterministicPolicy(mixed, allowed.shape[1])), choice.plans), memory
 
 
 @final

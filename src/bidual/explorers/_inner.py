@@ -11,7 +11,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.dual import FullyCorrective
 from bidual.models import AbstractModel, Layout
 from bidual.planners import AbstractPlanner
-from bidual.policies import DeterministicPolicy
+from bidual.policies import Played
 from bidual.primal_dual import primal_dual
 
 Program = TypeVar("Program", AffineProgram, ConvexProgram)
@@ -21,11 +21,11 @@ Warm = TypeVar("Warm")
 class Mixed(NamedTuple):
     """Policies to draw from, and how many plans it took to find them."""
 
-    policies: tuple[DeterministicPolicy, ...]
+    policies: tuple[Played, ...]
     weights: Float[np.ndarray, "k"]
     plans: int
 
-    def pick(self, uniform: float) -> DeterministicPolicy:
+    def pick(self, uniform: float) -> Played:
         """One of the policies, by its weight and a number in [0, 1)."""
         weights = self.weights.tolist()
         left = uniform * sum(weights)

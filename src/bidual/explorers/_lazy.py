@@ -12,6 +12,7 @@ from bidual.explorers._replanning import AbstractReplanning, Planned
 from bidual.features import Psi
 from bidual.models import AbstractKnowledge, AbstractModel, Known, Layout
 from bidual.planners import AbstractPlanner, BackwardInduction, optimist
+from bidual.policies import DeterministicPolicy, Played
 
 World = tuple[AbstractModel, Layout, AbstractPlanner[Any]]  # what an explorer plans in, and with
 
@@ -44,6 +45,7 @@ def planned(
     if not _aged(replanning, memory, knowledge):
         return _drawn(memory, draw, 0)
     mixed, warm = inner(program, *world(), memory.warm)
+    mixed = mixed._replace(policies=tuple(_playable(knowledge, policy) for policy in mixed.policies))
     return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
 
 
@@ -58,6 +60,11 @@ def one_law(knowledge: AbstractKnowledge, law: Callable[[], tuple[Known, Psi]]) 
         return all_laws(knowledge)
     model, psi = law()
     return model, model.restrict(psi), BackwardInduction()
+
+
+def _playable(knowledge: AbstractKnowledge, policy: Played) -> Played:
+    """A table over states that only the model knows as a policy for the environment."""
+    return knowledge.playable(policy) if isinstance(policy, DeterministicPolicy) else policy
 
 
 def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: AbstractKnowledge) -> bool:

@@ -19,7 +19,7 @@ from bidual.explorers._canonical import canonical
 from bidual.features import Pieces
 from bidual.models import AbstractKnowledge
 from bidual.planners import BackwardInduction, ExtendedValueIteration, Plan, optimist
-from bidual.policies import DeterministicPolicy
+from bidual.policies import Played
 from bidual.problem import variational
 
 
@@ -85,9 +85,9 @@ def _optimistic(knowledge: AbstractKnowledge, pieces: Pieces, theta: Float[np.nd
     return optimist(knowledge.optimistic)(knowledge.optimistic, layout, theta)
 
 
-def _policy(knowledge: AbstractKnowledge, plan: Plan) -> DeterministicPolicy:
+def _policy(knowledge: AbstractKnowledge, plan: Plan) -> Played:
     assert plan.actions is not None  # only soft plans have none
-    return knowledge.optimistic.policy(plan.actions)
+    return knowledge.playable(knowledge.optimistic.policy(plan.actions))
 
 
 def _aside(knowledge: AbstractKnowledge, pieces: Pieces, duals: Duals[Any]) -> Plan:

@@ -15,6 +15,10 @@ from bidual.models._factors import check_laws as check_laws
 from bidual.models._knowledge import AbstractKnowledge as AbstractKnowledge
 from bidual.models._known import Known as Known
 from bidual.models._known import known as known
+from bidual.models._latent import EMISSIONS as EMISSIONS
+from bidual.models._latent import Latent as Latent
+from bidual.models._latent import LatentKnowledge as LatentKnowledge
+from bidual.models._latents import Latents as Latents
 from bidual.models._likelihood import CLASS_SETS as CLASS_SETS
 from bidual.models._likelihood import likelihoods_of as likelihoods_of
 from bidual.models._linear import LINEAR_SETS as LINEAR_SETS
@@ -35,3 +39,5 @@ from bidual.models._plausible import Members as Members
 from bidual.models._plausible import Plausible as Plausible
 from bidual.models._tabular import Knowledge as Knowledge
 from bidual.models._tabular import Tabular as Tabular
+
+Declaration = Tabular | LinearMDP | LowRank | Latent  # what a user says of the transitions before the first episode

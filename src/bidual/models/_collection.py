@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from bidual._keys import Draw, Purpose
-from bidual.policies import DeterministicPolicy
+from bidual.policies import DeterministicPolicy, Played
 
 COLLECTIONS = ("one-rollout", "paper")
 
@@ -20,7 +20,7 @@ COLLECTIONS = ("one-rollout", "paper")
 class Rollout(NamedTuple):
     """What is run for a planned policy, and the only step that is learned from; None for all of them."""
 
-    policy: DeterministicPolicy
+    policy: Played
     only: int | None = None
 
 

@@ -4,6 +4,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,10 +20,13 @@ from bidual.models._collection import Rollout
 from bidual.models._counts import Counts, no_counts
 from bidual.models._elliptical import Rectangular
 from bidual.models._known import Known
+from bidual.models._latents import Latents
 from bidual.models._optimistic import Optimistic
 from bidual.models._plausible import Plausible
 from bidual.models._posterior import lists, lists_for_planner, single_law, start_estimate
-from bidual.policies import DeterministicPolicy
+from bidual.policies import DecodedPolicy, DeterministicPolicy, MarkovPolicy, Played
+
+Table = TypeVar("Table", DeterministicPolicy, MarkovPolicy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +45,7 @@ class AbstractKnowledge(abc.ABC):
         """Learn from episodes; raises where one shows what was declared impossible."""
 
     @abc.abstractmethod
-    def possible(self) -> Rectangular | Plausible:
+    def possible(self) -> Rectangular | Plausible | Latents:
         """All laws that may be true; raises where there can be none."""
 
     @abc.abstractmethod
@@ -71,7 +75,7 @@ class AbstractKnowledge(abc.ABC):
         """How many are made for one plan."""
         return 1
 
-    def rollout(self, policy: DeterministicPolicy, number: int) -> Rollout:
+    def rollout(self, policy: Played, number: int) -> Rollout:
         """What is run for a planned policy as rollout `number` (from 1 on): here the policy itself."""
         del number
         return Rollout(policy)
@@ -81,7 +85,7 @@ class AbstractKnowledge(abc.ABC):
         return replace(self, counts=counts)
 
     @cached_property
-    def optimistic(self) -> Rectangular | Plausible:
+    def optimistic(self) -> Rectangular | Plausible | Latents:
         """All laws that may be true."""
         return self.possible()
 
@@ -100,6 +104,10 @@ class AbstractKnowledge(abc.ABC):
     def estimate(self) -> tuple[Known, Psi]:
         """The expected law, and the features under it."""
         return self.single(self.likely())
+
+    def playable(self, policy: Table) -> Table | DecodedPolicy:
+        """A policy that was made in such a model as one for the environment."""
+        return policy
 
     def smoothed(self) -> TabularMDP:
         """The expected law as a model."""

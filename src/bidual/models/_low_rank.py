@@ -34,7 +34,7 @@ from bidual.models._likelihood import (
 )
 from bidual.models._plausible import Plausible
 from bidual.models._support import NOBODY, Support, read_absorbing, read_support
-from bidual.policies import DeterministicPolicy
+from bidual.policies import DeterministicPolicy, Played
 
 
 @final
@@ -133,8 +133,9 @@ class ClassKnowledge(AbstractKnowledge):
         """One, or one for every step."""
         return max(1, self._steps) if self.collection == "paper" else 1
 
-    def rollout(self, policy: DeterministicPolicy, number: int) -> Rollout:
+    def rollout(self, policy: Played, number: int) -> Rollout:
         """The policy with one action at random."""
+        assert isinstance(policy, DeterministicPolicy)  # there is nothing to decode here
         return inserted(policy, self.counts.support.allowed, self.collection, self._steps, number)
 
     def update(self, *episodes: Episode) -> "ClassKnowledge":

@@ -14,7 +14,7 @@ from bidual._conclude import record_of
 from bidual.certificate import Record, lower_bound
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
-from bidual.models import AbstractKnowledge, Counts
+from bidual.models import AbstractKnowledge, Counts, Latents
 from bidual.planners import BackwardInduction, optimist
 from bidual.primal_dual import Iteration, primal_dual
 
@@ -66,16 +66,18 @@ class FinalBound:
         """Solve, and let the checker derive the bound from the multipliers."""
         if not (knowledge.counts.told and knowledge.certifies):
             return Shown(None, None, None, None, 0)  # a signal is no function of the transition: its mean is not known
+        possible = knowledge.optimistic
+        assert not isinstance(possible, Latents)  # which certify nothing
         duals, plans = self._solved(program, knowledge)
         if duals.conflict.value > TOLERANCE:
             record = record_of(program, duals.conflict, 0.0)
-            conflict = lower_bound(program, record, knowledge.optimistic, knowledge.pieces)
+            conflict = lower_bound(program, record, possible, knowledge.pieces)
             if conflict is not None and conflict > 0:
                 return Shown(None, conflict, record, knowledge.counts, plans)
         if not np.isfinite(duals.optimum.value):
             return Shown(None, None, None, None, plans)
         record = record_of(program, duals.optimum, 1.0)
-        lower = lower_bound(program, record, knowledge.optimistic, knowledge.pieces)
+        lower = lower_bound(program, record, possible, knowledge.pieces)
         return Shown(lower, None, record, knowledge.counts, plans)
 
     def _solved(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Duals[Any], int]:

@@ -20,7 +20,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.mdp import TabularMDP
 from bidual.models import AbstractKnowledge, known
 from bidual.planners import BackwardInduction
-from bidual.policies import MarkovPolicy, collapse
+from bidual.policies import DecodedPolicy, MarkovPolicy, collapse
 from bidual.policies import embedding as embedding_of
 from bidual.policies import visits as visits_of
 from bidual.problem import Problem, tightened
@@ -33,7 +33,8 @@ _STEEP = 4.0  # times what the prices of the limits say: more than that is not p
 class Made(NamedTuple):
     """A policy, what it pays in the model it was made for, and the multipliers there."""
 
-    policy: MarkovPolicy
+    policy: MarkovPolicy | DecodedPolicy  # what is run
+    table: MarkovPolicy  # the same over the model's states
     mdp: TabularMDP
     embedding: Float[np.ndarray, "H d"]
     visits: Float[np.ndarray, "H S"]
@@ -97,7 +98,7 @@ class CertaintyEquivalent:
     ) -> Float[np.ndarray, "m"]:
         """By how much every row is tightened."""
         drawn = [
-            constraints_of(program, embedding_of(law, knowledge.features(law), made.policy), found.duals.auxiliary)
+            constraints_of(program, embedding_of(law, knowledge.features(law), made.table), found.duals.auxiliary)
             for law in knowledge.laws(rng, self.draws)
         ]
         sizes = np.abs(np.concatenate([line.bounds for line in problem.lines()]))
@@ -154,6 +155,7 @@ def _made(program: AffineProgram | ConvexProgram, world: World, found: Search) -
     policy = collapse(mixture_of(world, BackwardInduction(), plans, found.duals.weights), world.mdp)
     return Made(
         policy=policy,
+        table=policy,
         mdp=world.mdp,
         embedding=embedding_of(world.mdp, world.psi, policy),
         visits=visits_of(world.mdp, policy),

@@ -7,3 +7,4 @@ from bidual.planners._base import Plan as Plan
 from bidual.planners._class_search import ClassSearch as ClassSearch
 from bidual.planners._extended_value_iteration import ExtendedValueIteration as ExtendedValueIteration
 from bidual.planners._optimist import optimist as optimist
+from bidual.planners._unseen import UnseenOptimism as UnseenOptimism

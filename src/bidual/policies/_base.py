@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,22 +15,43 @@ class Actor:
     Made by ``policy.reset(rng)``; call ``act(observation)`` once per step.
     """
 
-    def __init__(self, choose: Callable[[int, int], int], horizon: int, num_states: int) -> None:
+    def __init__(
+        self,
+        choose: Callable[[int, int], int],
+        horizon: int,
+        num_states: int,
+        read: Callable[[int, Any], int] | None = None,
+    ) -> None:
         self._choose = choose
         self._horizon = horizon
         self._num_states = num_states
+        self._read = read
         self._step = 0
 
-    def act(self, observation: int | np.integer) -> int:
-        """The action at this step in the state `observation`."""
+    def reading(self, read: Callable[[int, Any], int]) -> "Actor":
+        """The same actor for observations that are no states: `read` says which state a step's observation is of."""
+        return Actor(self._choose, self._horizon, self._num_states, read)
+
+    def act(self, observation: Any) -> int:  # noqa: ANN401 - a state, or what a decoder reads
+        """The action at this step in the state that `observation` is, or is of."""
+        return self.act_in(self.state(observation))
+
+    def act_in(self, state: int) -> int:
+        """The action at this step in a state that is known already."""
         if self._step >= self._horizon:
             raise PolicyError(f"the episode is over: the horizon is {self._horizon} steps; call policy.reset(rng)")
-        state = int(observation)
-        if state != observation or not 0 <= state < self._num_states:
-            raise PolicyError(f"observation {observation!r} is not a state: states are 0 to {self._num_states - 1}")
         action = self._choose(self._step, state)
         self._step += 1
         return action
+
+    def state(self, observation: Any) -> int:  # noqa: ANN401
+        """The state that an observation at this step is, or is of; the actor does not move on."""
+        if self._read is not None:
+            return self._read(self._step, observation)
+        state = int(observation)
+        if state != observation or not 0 <= state < self._num_states:
+            raise PolicyError(f"observation {observation!r} is not a state: states are 0 to {self._num_states - 1}")
+        return state
 
 
 class AbstractPolicy(abc.ABC):

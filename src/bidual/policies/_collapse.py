@@ -11,6 +11,7 @@ from jaxtyping import Float
 from bidual._types import at_step
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
+from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.policies._mixture import Mixture
 
@@ -28,7 +29,7 @@ def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
     ]
 
 
-def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy) -> Float[np.ndarray, "H S"]:
+def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy | DecodedPolicy) -> Float[np.ndarray, "H S"]:
     """The distribution over states at every step."""
     matrices, laws = transition_matrices(mdp), [mdp.initial]
     for h in range(mdp.horizon - 1):
@@ -69,7 +70,9 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     return MarkovPolicy(table)
 
 
-def embedding(mdp: TabularMDP, psi: Psi, policy: MarkovPolicy | DeterministicPolicy) -> Float[np.ndarray, "H d"]:
+def embedding(
+    mdp: TabularMDP, psi: Psi, policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy
+) -> Float[np.ndarray, "H d"]:
     """The expected features of a policy."""
     matrices, law, rows = transition_matrices(mdp), mdp.initial, []
     for h in range(mdp.horizon):

@@ -10,17 +10,25 @@ import numpy as np
 
 from bidual import _archive
 from bidual._errors import PolicyError
+from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 
 FORMATS = ("json", "csv", "npz", "safetensors")
 
 
-def write_table(policy: MarkovPolicy | DeterministicPolicy, path: str | os.PathLike[str], format: str) -> Path:
+def write_table(
+    policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy, path: str | os.PathLike[str], format: str
+) -> Path:
     """Write the probability of every action at every step in every state; numbers come back to the last bit.
 
     json: an object with the shape (H, S, A) and the nested list ``probabilities[h][s][a]``. csv: one row for every
     action that is taken with some probability. npz and safetensors: one array, ``probabilities``.
     """
+    if isinstance(policy, DecodedPolicy):
+        raise PolicyError(
+            "a table over latents says nothing without the decoder that tells them: keep the file itself, which "
+            "bd.load makes a policy of"
+        )
     if format not in FORMATS:
         raise PolicyError(f"format must be one of {', '.join(FORMATS)}; got {format!r}")
     contents, target = _WRITERS[format](np.ascontiguousarray(policy.table)), Path(path)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bidual import _archive
 from bidual._errors import ArchiveError
-from bidual.policies import DeterministicPolicy, Found
+from bidual.policies import DeterministicPolicy, Found, Played
 
 FOLDER = "policies"
 _KIND = "policies"
@@ -36,13 +36,13 @@ class Journal:
         for part in parts:
             self._read(part)
 
-    def write(self, policies: Sequence[DeterministicPolicy]) -> None:
+    def write(self, policies: Sequence[Played]) -> None:
         """Those that are not written yet, of all that were run."""
-        new = policies[self.count :]
+        new = [_table(policy) for policy in policies[self.count :]]
         if not new:
             return
         order = np.array([self._found.number(policy) for policy in new], dtype=np.int64)
-        members = self._found.members[self._known :]
+        members = self.distinct[self._known :]
         arrays = {"order": order, "actions": np.stack([m.actions for m in members])} if members else {"order": order}
         first, last = self.count, len(policies)
         name = f"{first:09d}-{last:09d}.bidual"
@@ -53,7 +53,7 @@ class Journal:
     @property
     def distinct(self) -> list[DeterministicPolicy]:
         """Each of them once."""
-        return self._found.members
+        return [_table(member) for member in self._found.members]
 
     def _read(self, part: Part) -> None:
         path = self.folder / part.name
@@ -66,7 +66,7 @@ class Journal:
             order = arrays["order"]
             if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
                 raise ValueError("its order is not one of policies")
-            self.policies += [self._found.members[number] for number in order]
+            self.policies += [_table(self._found.members[number]) for number in order]
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ArchiveError(f"{path} does not hold the policies it should ({error})") from error
         self.parts.append(part)
@@ -79,3 +79,9 @@ class Journal:
             raise ValueError(f"it has actions that are not among {num_actions}")
         for actions in members:
             self._found.number(DeterministicPolicy(actions, num_actions))
+
+
+def _table(policy: Played) -> DeterministicPolicy:
+    """A policy over states: runs with decoders are not stored."""
+    assert isinstance(policy, DeterministicPolicy)
+    return policy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bidual import _archive
 from bidual._errors import ArchiveError
-from bidual.policies import MarkovPolicy
+from bidual.policies import DECODED, DecodedPolicy, MarkovPolicy, read_decoded
 from bidual.saved import _learned, _saved
 from bidual.saved._check import Check
 from bidual.saved._policies import read_policy
@@ -15,9 +15,14 @@ from bidual.saved._policies import read_policy
 NAME = "solution.bidual"  # in a folder of results
 
 
-def load(path: str | os.PathLike[str]) -> MarkovPolicy:
-    """The policy of a saved solution or result of learning, ready to act; of a folder, the one in it."""
+def load(path: str | os.PathLike[str]) -> MarkovPolicy | DecodedPolicy:
+    """The policy of a saved solution or result of learning, ready to act; of a folder, the one in it.
+
+    A policy over latents, which was saved alone, acts on raw observations.
+    """
     file = _found(path)
+    if _said(file) == DECODED:
+        return read_decoded(file)
     _, arrays = _archive.read(file, _kind(file))
     try:
         return read_policy(arrays)
@@ -40,10 +45,14 @@ def _found(path: str | os.PathLike[str]) -> Path:
 
 
 def _kind(path: Path) -> str:
+    """Which of the two kinds with a certificate a file is."""
+    return _learned.KIND if _said(path) == _learned.KIND else _saved.KIND
+
+
+def _said(path: Path) -> str | None:
     """What a file says that it is."""
     try:
         with zipfile.ZipFile(path) as archive:
-            found = json.loads(archive.read("manifest.json"))["kind"]
+            return json.loads(archive.read("manifest.json"))["kind"]
     except Exception:  # whatever is wrong with the file, `_archive.read` will say it
-        return _saved.KIND
-    return _learned.KIND if found == _learned.KIND else _saved.KIND
+        return None

@@ -9,8 +9,10 @@ from bidual.tasks.cliffwalking import ENTRY as _cliffwalking
 from bidual.tasks.deep_sea_treasure import ENTRY as _deep_sea_treasure
 from bidual.tasks.frozenlake import ENTRY as _frozenlake
 from bidual.tasks.inventory import ENTRY as _inventory
+from bidual.tasks.lock import ENTRY as _lock
+from bidual.tasks.lock import SPREAD as _lock_spread
 from bidual.tasks.lock_discrete import DISCRETE as _lock_discrete
-from bidual.tasks.lock_discrete import SPREAD as _lock_spread
+from bidual.tasks.lock_discrete import SPREAD as _lock_discrete_spread
 from bidual.tasks.media import ENTRY as _media
 from bidual.tasks.perturbation import ENTRY as _perturbation
 from bidual.tasks.riverswim import ENTRY as _riverswim
@@ -34,8 +36,10 @@ ENTRIES = (
     _taxi,
     _deep_sea_treasure,
     _lock_discrete,
-    _lock_spread,
+    _lock_discrete_spread,
     _perturbation,
+    _lock,
+    _lock_spread,
 )
 
 

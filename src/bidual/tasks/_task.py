@@ -4,14 +4,14 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Int
 
 from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
-from bidual.models import LowRank
+from bidual.models import Declaration
 from bidual.problem import Problem
 
 if TYPE_CHECKING:
@@ -31,12 +31,17 @@ class Grid:
 @final
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem, its model and, where there are, its map and the class of laws that a learner is told of."""
+    """A problem, its model and, where there are, its map and what a learner is told of the model.
+
+    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it:
+    such a task can be learned and not solved.
+    """
 
     problem: Problem
     mdp: TabularMDP
     grid: Grid | None = None
-    model: LowRank | None = None  # None: a learner is told which states can follow
+    model: Declaration | None = None  # None: a learner is told which states can follow
+    env: Any = None  # whatever `learn` takes
 
 
 @final

@@ -48,7 +48,7 @@ DISCRETE = Entry(
     build=lock_discrete,
 )
 SPREAD = Entry(
-    name="lock-spread",
+    name="lock-discrete-spread",
     summary="be equally long in all latents of a lock, but open it with probability `budget`; convex, with that class",
     source=f"{_SOURCE}; objective and constraint are ours",
     constraints=("goal",),

@@ -1,0 +1,117 @@
+"""The combination lock with rich observations: hidden latents, to be found in vectors.
+
+There is no model to solve here: the problem is over what an environment shows. The latent chain behind it is known to
+us, and with it the exact optimum.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual._errors import TaskError
+from bidual.features import observed, signals
+from bidual.mdp import TabularMDP
+from bidual.models import Latent
+from bidual.problem import Problem
+from bidual.tasks._task import Entry, Task, open_limit
+
+
+def lock(horizon: int = 5, combination: int = 1, latents: int = 3) -> Task:
+    """Maximise the reward: 1 for the right action at every step, and small consolations that mislead.
+
+    Args:
+        horizon: the number of steps.
+        combination: a number that the right actions are drawn from.
+        latents: how many of them the learner may tell apart; the truth has three.
+    """
+    import cvxpy as cp
+
+    x = signals(reward=observed(_reward)).embedding(horizon)
+    problem = Problem(cp.Maximize(cp.sum(x.reward)))
+    return Task(problem, latent_chain(horizon, combination), model=Latent(latents), env=_env(horizon, combination))
+
+
+def lock_spread(budget: float = 0.8, horizon: int = 5, combination: int = 1, latents: int = 3) -> Task:
+    """Visit all latents alike, the dead one too, but open the lock with probability at least `budget`.
+
+    Which latent an observation is of is a function of it that the user knows: here the inverse of the Hadamard matrix.
+    """
+    import cvxpy as cp
+
+    if not 0 <= budget <= 1:
+        raise TaskError(f"budget={budget}: it is the probability of opening the lock, from 0 to 1")
+    shares = {f"latent_{z}": observed(_Shows(z, horizon)) for z in range(3)}
+    x = signals(goal=observed(_goal, at_end=True), **shares).embedding(horizon, total=True)
+    shares_of_time = cp.hstack([x.latent_0, x.latent_1, x.latent_2]) / horizon
+    limit = open_limit("budget", budget)
+    problem = Problem(cp.Minimize(cp.norm(shares_of_time - np.full(3, 1 / 3))), {"goal": x.goal >= limit})
+    return Task(problem, latent_chain(horizon, combination), model=Latent(latents), env=_env(horizon, combination))
+
+
+def latent_chain(horizon: int, combination: int) -> TabularMDP:
+    """What is hidden: two good latents, a dead one, and the end."""
+    from bidual.tasks._lock_env import ACTIONS, DEAD
+    from bidual.tasks._lock_env import combination as drawn
+
+    right = drawn(horizon, combination)
+    P = np.zeros((horizon, 3, ACTIONS, 3))
+    P[:, :, :, DEAD] = 1.0
+    for h, z in np.ndindex(horizon, 2):
+        P[h, z, right[h, z]] = [0.5, 0.5, 0.0]
+    return TabularMDP(P, np.array([0.5, 0.5, 0.0]), horizon)
+
+
+def goal_of(horizon: int, combination: int) -> Float[np.ndarray, "H 3 A"]:
+    """The probability of opening the lock with an action, as a signal over the latent chain."""
+    from bidual.tasks._lock_env import ACTIONS
+    from bidual.tasks._lock_env import combination as drawn
+
+    goal = np.zeros((horizon, 3, ACTIONS))
+    last: Int[np.ndarray, "good"] = drawn(horizon, combination)[-1]
+    goal[-1, [0, 1], last] = 1.0
+    return goal
+
+
+class _Shows:
+    """Whether an observation of the lock is of a latent."""
+
+    def __init__(self, latent: int, horizon: int) -> None:
+        from bidual.tasks._lock_env import dimension, hadamard
+
+        self.latent, self._rows = latent, hadamard(dimension(horizon))[:3]
+
+    def __call__(self, step: Any) -> float:  # noqa: ANN401 - a step of an environment
+        return float(np.argmax(self._rows @ step.obs) == self.latent)
+
+
+def _reward(step: Any) -> float:  # noqa: ANN401
+    return step.reward
+
+
+def _goal(step: Any) -> float:  # noqa: ANN401
+    return float(step.reward == 1)
+
+
+def _env(horizon: int, combination: int) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+    from bidual.tasks._lock_env import Lock
+
+    return Lock(horizon, combination)
+
+
+ENTRY = Entry(
+    name="lock",
+    summary="open a combination lock whose state is hidden in vectors with noise (to be learned)",
+    source="the block-MDP literature: rich observations of a combination lock",
+    constraints=(),
+    optimum=1.0,
+    build=lock,
+)
+SPREAD = Entry(
+    name="lock-spread",
+    summary="visit the latents of the lock alike, opening it with probability at least `budget` (to be learned)",
+    source="the same lock, with a convex objective added here",
+    constraints=("goal",),
+    optimum=0.212289,
+    build=lock_spread,
+)
