@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-solve bench-price bench-runs bench-sweep clean
+.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-solve bench-price bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ bench-explore: $(DEV)  ## ways of exploring and sets of laws
 
 bench-learn: $(DEV)  ## values, certified gaps and CPU time of learning
 	$(BIN)/python -m benchmarks.learn
+
+bench-lock: $(DEV)  ## episodes until the lock with rich observations is open
+	$(BIN)/python -m benchmarks.lock
 
 bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
 	$(BIN)/python -m benchmarks.solve

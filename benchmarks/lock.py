@@ -1,6 +1,6 @@
 """The combination lock with rich observations: how many episodes until its policy opens it for certain.
 
-    python -m benchmarks.lock                 # H = 5, 10, 25: a few minutes
+    make bench-lock                           # H = 5, 10, 25: a few minutes
     python -m benchmarks.lock 50 100          # these horizons
 
 Every tenth training episode the certainty-equivalent policy is evaluated on 20 clean episodes of its own; the number is

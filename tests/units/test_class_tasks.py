@@ -6,7 +6,7 @@ import pytest
 
 import bidual as bd
 from bidual.models._factors import read_factors
-from bidual.tasks import _lock
+from bidual.tasks import _lock_class as _lock
 from tests.helpers import occupancy_program
 
 TASKS = {"lock-discrete": 576, "lock-discrete-spread": 576, "perturbation": 64}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bidual.problem import Problem
-from bidual.tasks._lock import BAIT, A, B, C, lock
+from bidual.tasks._lock_class import BAIT, A, B, C, lock
 from bidual.tasks._task import Entry, Task, open_limit
 
 

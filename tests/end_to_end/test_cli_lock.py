@@ -1,0 +1,54 @@
+"""``bidual learn lock`` as another process: rich observations on the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bidual as bd
+
+
+@pytest.fixture
+def bidual(tmp_path):
+    """The command of this package, wherever it is imported from."""
+    env = os.environ | {"PYTHONPATH": str(Path(bd.__file__).parents[1])}
+
+    def run(*words):
+        command = [sys.executable, "-m", "bidual", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_learns_and_claims_nothing_about_others(bidual):
+    process = bidual("learn", "lock", "--set", "horizon=3", "--episodes", "150", "--json")
+    assert process.returncode == 0, process.stderr
+    told = json.loads(process.stdout)
+    assert told["value"] == 1.0
+    assert told["upper"] is None  # maximising: what no policy could beat
+    assert told["gap"] is None
+    assert told["episodes"] == 150
+
+
+def test_says_that_it_is_a_heuristic(bidual):
+    process = bidual("learn", "lock-spread", "--set", "horizon=2", "--episodes", "60")
+    assert process.returncode == 0, process.stderr
+    assert "latents are a heuristic" in process.stdout
+    assert "no bound on what other policies can reach is claimed" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "match"),
+    [
+        (("learn", "lock", "--run", "there"), 5, "runs over latents cannot be stored"),
+        (("solve", "lock"), 2, "learn it with 'bidual learn lock'"),
+        (("learn", "lock", "--support", "declared"), 2, "leave --support out"),
+    ],
+)
+def test_what_it_cannot_do_it_says(bidual, words, code, match):
+    process = bidual(*words)
+    assert process.returncode == code
+    assert match.lower() in process.stderr.lower()
