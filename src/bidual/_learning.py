@@ -48,13 +48,13 @@ def proving(shown: Shown, knowledge: AbstractKnowledge) -> AbstractKnowledge:
 
 
 def shown_of(
-    setting: Setting, policy: AbstractPolicy, shown: Shown, knowledge: AbstractKnowledge, estimates: Estimates
+    setting: Setting, made: Made, shown: Shown, knowledge: AbstractKnowledge, estimates: Estimates
 ) -> Estimates:
     """What is shown about the policy: by episodes of it, and by the class of laws where there is one."""
-    if not (isinstance(knowledge, ClassKnowledge) and isinstance(policy, MarkovPolicy)):
+    if not (isinstance(knowledge, ClassKnowledge) and isinstance(made.policy, MarkovPolicy)):
         return estimates
-    rows = linear_rows(setting.program)
-    return within_class(estimates, setting.program, rows, policy, proving(shown, knowledge))
+    program, known = setting.program, proving(shown, knowledge)
+    return within_class(estimates, program, linear_rows(program), made.policy, known, made.embedding)
 
 
 @final
@@ -80,7 +80,7 @@ class Learning(AbstractLearning):
         after = replace(
             self, estimates=both, shown=shown, knowledge=knowledge, rounds=number, spent=self.spent + episodes
         )
-        told = shown_of(setting, solution.policy, shown, knowledge, both)
+        told = shown_of(setting, self.made, shown, knowledge, both)
         first = output_of(setting, solution.outputs[0].name, solution.policy, told)
         return replace(
             solution,

@@ -125,7 +125,7 @@ class Running:
         shown = self.shown
         if count:
             shown = shown.or_better(setting.final(setting.program, knowledge), knowledge.counts)
-        told = shown_of(setting, made.policy, shown, knowledge, estimates)
+        told = shown_of(setting, made, shown, knowledge, estimates)
         after = Learning(setting, shown, made, estimates, knowledge, self.rounds, self.spent, goal)
         ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(self.policies, 1)]
         since = self.restarts.since

@@ -247,7 +247,8 @@ class Learned:
         own = self.outputs[0]
         if not own.episodes:
             return f"{self.sense}: {own.objective.value:.6g} in the learned model: no episode was spent on the policy"
-        return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes"
+        left = "" if self.candidates is None else " and the candidates that are left"
+        return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes{left}"
 
     def _certificate_words(self) -> list[str]:
         side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)

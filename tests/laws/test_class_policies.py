@@ -100,7 +100,7 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
 
 def test_bounds_that_exclude_each_other_end_in_words():
     seen = Estimates(np.array([0.5]), np.array([0.4]), np.array([0.6]), 100)
-    narrowed = seen.narrowed(np.array([0.55]), np.array([0.7]))
+    narrowed = seen.narrowed(np.array([0.5]), np.array([0.55]), np.array([0.7]))
     assert (narrowed.mean[0], narrowed.lower[0], narrowed.upper[0]) == (0.55, 0.55, 0.6)
     with pytest.raises(bd.EnvError, match=r"misspecified: fresh .* objective .* between 0.4 and 0.6.* 0.7 to 0.8"):
-        seen.narrowed(np.array([0.7]), np.array([0.8]))
+        seen.narrowed(np.array([0.5]), np.array([0.7]), np.array([0.8]))

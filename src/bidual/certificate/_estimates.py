@@ -79,8 +79,10 @@ class Estimates:
             rounds=(*self.rounds, *other.rounds),
         )
 
-    def narrowed(self, lower: Float[np.ndarray, "rows"], upper: Float[np.ndarray, "rows"]) -> "Estimates":
-        """With bounds that hold besides; a mean that they exclude gives way to the nearest that they do not."""
+    def narrowed(
+        self, mean: Float[np.ndarray, "rows"], lower: Float[np.ndarray, "rows"], upper: Float[np.ndarray, "rows"]
+    ) -> "Estimates":
+        """With bounds that hold besides, and another guess, or what is nearest to it between all bounds."""
         for i in np.flatnonzero((lower > self.upper) | (upper < self.lower))[:1]:
             what = f"constraint row {i}" if i else "the objective"
             raise EnvError(
@@ -89,7 +91,7 @@ class Estimates:
                 f"{lower[i]:.6g} to {upper[i]:.6g}: add candidates, or learn without a class (Tabular)"
             )
         lower, upper = np.maximum(self.lower, lower), np.minimum(self.upper, upper)
-        return replace(self, mean=np.clip(self.mean, lower, upper), lower=lower, upper=upper)
+        return replace(self, mean=np.clip(mean, lower, upper), lower=lower, upper=upper)
 
     def over(self, equality: Bool[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
         """How far every row may be from holding."""

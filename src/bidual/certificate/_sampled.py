@@ -67,7 +67,8 @@ def certify_sampled(evidence: Sampled, rows: Rows) -> Certificate:
     if len({seen.number for seen in rounds}) < len(rounds):
         raise CertificateError("two rounds of evaluation have the same number: each needs a share of delta of its own")
     try:
-        estimates = within_class(_estimates(evidence, rows), program, rows, evidence.policy, evidence.knowledge)
+        seen, known = _estimates(evidence, rows), evidence.knowledge
+        estimates = within_class(seen, program, rows, evidence.policy, known, evidence.embedding)
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
     lower, conflict = _shown(evidence)

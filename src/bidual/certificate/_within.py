@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.certificate._class import Laws, laws_of, least_over_class
-from bidual.certificate._estimates import MOST_NUMBERS, Estimates, Rows, at_corners, image_rows
+from bidual.certificate._estimates import MOST_NUMBERS, Estimates, Rows, at_corners, at_embedding, image_rows
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
 from bidual.models import AbstractKnowledge, ClassKnowledge, Plausible
@@ -32,14 +32,16 @@ def within_class(
     rows: Rows,
     policy: MarkovPolicy,
     knowledge: AbstractKnowledge,
+    embedding: Float[np.ndarray, "H d"] | None,
 ) -> Estimates:
-    """What episodes say of a policy together with what a class says of it; nothing where there is no such class.
+    """What episodes say of a policy together with what a class says of it; only they do where there is no such class.
 
-    Raises `EnvError` where both cannot be.
+    `embedding` is that of the policy in the learned model, the best guess. Raises `EnvError` where both cannot be.
     """
     if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.told):
         return estimates
-    return estimates.narrowed(*paid_within(program, rows, policy.table, knowledge.possible(), knowledge.pieces))
+    guess = estimates.mean if embedding is None else at_embedding(program, embedding)
+    return estimates.narrowed(guess, *paid_within(program, rows, policy.table, knowledge.possible(), knowledge.pieces))
 
 
 def paid_within(

@@ -18,6 +18,7 @@ from bidual.certificate import Certificate, Record, Round, Sampled, Spans, certi
 from bidual.constraints import constraint_results, status_of_learned
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
+from bidual.models import AbstractKnowledge, ClassKnowledge
 from bidual.problem import Line
 from bidual.rounding import with_planner_resolution
 from bidual.saved._arrays import Stored, exactly
@@ -71,7 +72,7 @@ def _written(evidence: Sampled) -> dict[str, np.ndarray]:
         "high": evidence.linear.high,
         "image_low": None if corners is None else corners.low,
         "image_high": None if corners is None else corners.high,
-        "embedding": None if evidence.rounds else evidence.embedding,
+        "embedding": evidence.embedding if _guessed(evidence.rounds, evidence.knowledge) else None,
         "gamma": None if record is None else record.gamma,
         "point": None if record is None else record.point,
     }
@@ -140,8 +141,13 @@ def _evidence(manifest: dict[str, Any], stored: Stored) -> Sampled:
         linear=linear,
         corners=corners,
         rounds=rounds,
-        embedding=None if rounds else stored.numbers("embedding", H, dimension),
+        embedding=stored.numbers("embedding", H, dimension) if _guessed(rounds, knowledge) else None,
     )
+
+
+def _guessed(rounds: tuple[Round, ...], knowledge: AbstractKnowledge) -> bool:
+    """Whether the value is that of the learned model: without episodes, and where a class knows it better than they."""
+    return not rounds or isinstance(knowledge, ClassKnowledge)
 
 
 def _measured(program: AffineProgram | ConvexProgram, pieces: Pieces) -> AffineProgram | ConvexProgram:
