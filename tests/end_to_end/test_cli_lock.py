@@ -40,6 +40,17 @@ def test_says_that_it_is_a_heuristic(bidual):
     assert "no bound on what other policies can reach is claimed" in process.stdout
 
 
+def test_writes_a_policy_that_acts(bidual, tmp_path):
+    process = bidual("learn", "lock", "--set", "horizon=3", "--episodes", "150", "--out", "out")
+    assert process.returncode == 0, process.stderr
+    policy, lock = bd.load(tmp_path / "out" / "policy.bidual"), bd.tasks.find("lock").build(horizon=3).env
+    for seed in range(5):
+        (obs, _), actor, reward = lock.reset(seed=seed), policy.reset(seed), 0.0
+        for _ in range(3):
+            obs, reward, _, _, _ = lock.step(actor.act(obs))
+        assert reward == 1.0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "match"),
     [

@@ -52,7 +52,11 @@ def test_every_part_is_needed(found, case):
 
 @pytest.mark.slow
 def test_the_convex_lock_keeps_its_constraint():
-    """Three seeds, 1500 episodes: mixture of the last half and policy against the exact optimum of the latent chain."""
+    """Three seeds, 1500 episodes, against the exact optimum of the latent chain.
+
+    The mixture of the last half keeps |f - f*| <= 0.03 and a violation of 0.02 in its own episodes. The policy is seen
+    in 500 fresh ones, where opening has a deviation of at most sqrt(0.16 / 500); f moves by 0.984 of it (its price).
+    """
     code = (
         "import bidual as bd; task = bd.tasks.find('lock-spread').build(); "
         "found = [bd.learn(task.problem, task.env, task.model, episodes=1500, seed=seed) for seed in range(3)]; "
@@ -62,9 +66,14 @@ def test_the_convex_lock_keeps_its_constraint():
     run = subprocess.run(
         [sys.executable, "-c", f"import json; {code}"], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    for f, goal in json.loads(run.stdout):
+    chance = 4 * np.sqrt(0.16 / 500)
+    found = json.loads(run.stdout)
+    for f, goal in found[::2]:
         assert abs(f - 0.212289) <= 0.03
-        assert 0.8 - goal <= 0.02 + 4 * np.sqrt(0.16 / 500)  # what is seen of a policy is seen in 500 episodes
+        assert 0.8 - goal <= 0.02
+    for f, goal in found[1::2]:
+        assert abs(f - 0.212289) <= 0.03 + chance
+        assert 0.8 - goal <= 0.02 + chance
 
 
 @pytest.mark.slow

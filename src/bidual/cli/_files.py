@@ -22,9 +22,15 @@ def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> li
 
 
 def write_learned(solution: "Learned", folder: Path, grid: "Grid | None", optimum: float | None) -> list[Path]:
-    """Save the JSON of what was learned and its figures; return the files."""
+    """Save the JSON of what was learned, its figures and a policy that reads observations; return the files."""
+    from bidual.policies import DecodedPolicy
+
     folder.mkdir(parents=True, exist_ok=True)
-    return _write(solution, folder, _learning_figures(solution, grid, optimum))
+    paths = _write(solution, folder, _learning_figures(solution, grid, optimum))
+    if isinstance(solution.policy, DecodedPolicy):
+        paths.append(folder / "policy.bidual")
+        solution.policy.save(paths[-1])
+    return paths
 
 
 def to_json(solution: "Solution | Learned") -> str:
