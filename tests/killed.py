@@ -14,7 +14,7 @@ import zipfile
 
 import bidual as bd
 from bidual.dual import GradientAscent
-from bidual.envs import Simulator
+from bidual.envs import RichEnvironment, Simulator
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around
 
@@ -41,11 +41,18 @@ def _learn(model, explorer, folder, **settings):
     )
 
 
+def _latent(folder):
+    lock = bd.tasks.find("lock").build(horizon=3)
+    settings = {"episodes": EPISODES, "evaluation": 20, "seed": 3, "run": folder}
+    return bd.learn(lock.problem, lock.env, lock.model, **settings)
+
+
 CASES = {
     "corrective": lambda folder: _tabular(bd.explorers.Alternating(), folder),
     "paper": lambda folder: _tabular(bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder),
     "class": lambda folder: _learn(bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder),
     "linear": lambda folder: _learn(bd.models.LinearMDP(*INDICATORS), bd.explorers.Alternating(), folder),
+    "latent": _latent,
     "batches": lambda folder: _tabular(bd.explorers.Alternating(), folder, batch=4),
 }
 
@@ -74,6 +81,7 @@ class Moments:
         os.fsync, os.replace = self.around(os.fsync), self.around(os.replace)
         zipfile.ZipFile.writestr = self.around(zipfile.ZipFile.writestr)
         Simulator.collect = self.around(Simulator.collect)
+        RichEnvironment.collect = self.around(RichEnvironment.collect)
         connect = sqlite3.connect
 
         def watched(*args, **kwargs):

@@ -17,7 +17,7 @@ from bidual.envs import AbstractEnvironment
 from bidual.explorers import AbstractExplorer
 from bidual.learned import Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import Declaration, Latent
+from bidual.models import Declaration
 from bidual.problem import Problem
 from bidual.runs import Folder, Keeper, facts_of
 from bidual.vpdpo import vpdpo
@@ -107,11 +107,6 @@ def learn(
         return _learned(Running(setting, course, None), plan, None)
     if state is not None:
         raise ProblemError("state and run are two places to go on from: give one of them")
-    if isinstance(model, Latent):
-        raise RunError(
-            "runs over latents cannot be stored: leave out run=... (--run), and store the policy that is learned, "
-            "solution.policy.save(path)"
-        )
     folder = run if isinstance(run, Folder) else Folder(run)
     with Keeper(folder, facts_of(setting, batch, folder.task), first, episodes) as keeper:
         return _learned(Running(setting, keeper.course, Measured(setting)), plan, keeper)

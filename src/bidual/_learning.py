@@ -96,10 +96,8 @@ class Learning(AbstractLearning):
         """Write what was seen and what is claimed of it to one file."""
         setting, policy = self.setting, solution.policy
         if isinstance(policy, DecodedPolicy):
-            raise ProblemError(
-                "a solution over latents claims nothing that a file could prove: store its policy instead, "
-                "solution.policy.save(path), which bd.load reads"
-            )
+            policy.save(path)  # nothing is claimed that a file could prove
+            return
         evidence = Sampled(
             program=setting.program,
             knowledge=proving(self.shown, self.knowledge),

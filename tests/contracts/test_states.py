@@ -25,10 +25,12 @@ RIVER = riverswim(budget=2.5, states=3, horizon=5)
 MODELS = {"declared": Tabular(RIVER.mdp), "open": Tabular(), "per step": Tabular(RIVER.mdp, stationary=False)}
 MODELS |= {"class": LowRank(*around(RIVER.mdp, 6)), "paper's class": LowRank(*around(RIVER.mdp, 6), set="paper")}
 MODELS |= {"linear": LinearMDP(np.eye(6).reshape(3, 2, 6))}
+LOCK = bd.tasks.find("lock").build(horizon=3)
+MODELS |= {"latent": LOCK.model}
 CASES = [(name, "declared") for name in EXPLORERS] + [
     (name, model)
     for name in ("alternating", "primal-dual")
-    for model in ("open", "per step", "class", "paper's class", "linear")
+    for model in ("open", "per step", "class", "paper's class", "linear", "latent")
 ]
 BEFORE, AFTER = 12, 12
 
@@ -37,7 +39,8 @@ class Run:
     """A setting with its first course."""
 
     def __init__(self, explorer, model="declared"):
-        self.setting = prepare_learning(RIVER.problem, RIVER.mdp, MODELS[model], explorer, delta=0.1, seed=3)
+        problem, env = (LOCK.problem, LOCK.env) if model == "latent" else (RIVER.problem, RIVER.mdp)
+        self.setting = prepare_learning(problem, env, MODELS[model], explorer, delta=0.1, seed=3)
         self.first = first_course(self.setting)
 
     def after(self, course, count):

@@ -51,10 +51,23 @@ def test_writes_a_policy_that_acts(bidual, tmp_path):
         assert reward == 1.0
 
 
+def test_a_run_is_stored_resumed_evaluated_and_exported(bidual):
+    small = ("learn", "lock", "--set", "horizon=3", "--run", "runs/a")
+    assert bidual(*small, "--episodes", "60").returncode == 0
+    resumed = bidual(*small, "--episodes", "150", "--resume", "--json")
+    straight = bidual(*small[:-1], "runs/b", "--episodes", "150", "--json")
+    told, other = ({**json.loads(one.stdout), "seconds": 0} for one in (resumed, straight))
+    assert told == other
+    seen = bidual("evaluate", "runs/a", "--episodes", "50", "--json")
+    assert json.loads(seen.stdout)["objective"]["value"] == 1.0, seen.stderr
+    assert bidual("export", "runs/a", "--format", "npz").returncode == 0
+    assert bidual("export", "runs/a", "--format", "csv").returncode == 2
+    assert "a heuristic claims nothing" in bidual("check", "runs/a").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "match"),
     [
-        (("learn", "lock", "--run", "there"), 5, "runs over latents cannot be stored"),
         (("solve", "lock"), 2, "learn it with 'bidual learn lock'"),
         (("learn", "lock", "--support", "declared"), 2, "leave --support out"),
     ],

@@ -1,12 +1,15 @@
 """Latents: what is counted of them, what is hoped for, and what planning makes of that."""
 
 import itertools
+import json
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import bidual as bd
+from bidual import _archive
 from bidual._keys import Draw, Purpose
 from bidual._prepare import prepare_learning
 from bidual.envs import rich_environment
@@ -18,7 +21,8 @@ from bidual.models._decoded_counts import tally
 from bidual.models._latent import shrunk
 from bidual.models._latents import latents_of
 from bidual.planners import UnseenOptimism
-from bidual.policies import DecodedPolicy, DeterministicPolicy, Mixture
+from bidual.policies import DecodedPolicy, DeterministicPolicy, Mixture, write_table
+from bidual.runs._policies import Journal
 from bidual.tasks._lock_env import Lock
 from bidual.vpdpo import first_state, vpdpo
 from tests.rich_envs import Corridor, decoder
@@ -237,8 +241,6 @@ def test_symbols_are_stored_too(tmp_path):
 
 
 def test_a_damaged_policy_is_refused(tmp_path):
-    from bidual import _archive
-
     learned = bd.learn(_problem(), Corridor(), Latent(3), episodes=20, seed=0)
     learned.policy.save(tmp_path / "good.bidual")
     _, arrays = _archive.read(tmp_path / "good.bidual", "decoded policy")
@@ -253,12 +255,71 @@ def test_a_damaged_policy_is_refused(tmp_path):
             bd.load(tmp_path / "bad.bidual")
 
 
-def test_what_cannot_be_stored_says_what_can():
-    learned = bd.learn(_problem(), Corridor(), Latent(3), episodes=20, seed=0)
-    with pytest.raises(bd.ProblemError, match=r"solution\.policy\.save"):
-        learned.save("nowhere.bidual")
-    with pytest.raises(bd.RunError, match=r"cannot be stored: leave out run="):
-        bd.learn(_problem(), Corridor(), Latent(3), episodes=20, run="nowhere")
+@pytest.fixture(scope="module")
+def learned():
+    return bd.learn(_problem(), Corridor(), Latent(3), episodes=40, seed=0)
+
+
+def test_a_saved_solution_is_its_policy_and_claims_nothing(learned, tmp_path):
+    learned.save(tmp_path / "a.bidual")
+    np.testing.assert_array_equal(bd.load(tmp_path / "a.bidual").table, learned.policy.table)
+    with pytest.raises(bd.CertificateError, match="holds a policy over latents: a heuristic claims nothing"):
+        bd.check(tmp_path / "a.bidual")
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+def test_policies_of_a_run_come_back_with_their_decoders(tmp_path, symbols):
+    """In two parts, the second of which names emissions of the first."""
+    model = Latent(3, "categorical" if symbols else "gaussian")
+    learned = bd.learn(_problem(), Corridor(symbols), model, episodes=40, seed=0)
+    journal = Journal(tmp_path)
+    journal.write(learned.executed[:7])
+    journal.write(learned.executed)
+    again = Journal(tmp_path, journal.parts)
+    assert len(again.policies) == len(learned.executed) == 40
+    for one, other in zip(again.policies, learned.executed, strict=True):
+        np.testing.assert_array_equal(one.actions, other.actions)
+        assert one.decoder.fingerprint == other.decoder.fingerprint
+        assert one.decoder.dimension == other.decoder.dimension
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("decoders", lambda a: a + 1000),
+        ("decoders", lambda a: a - 2),
+        ("dimension", lambda a: a + 1),
+        ("sizes", lambda a: a + 1),
+        ("weights", lambda a: -a),
+        ("variances", lambda a: 0 * a),
+        ("means", lambda a: a + np.nan),
+    ],
+)
+def test_forged_decoders_are_refused(learned, tmp_path, name, change):
+    journal = Journal(tmp_path)
+    journal.write(learned.executed)
+    (part,) = journal.parts
+    manifest, arrays = _archive.read(journal.folder / part.name, "policies")
+    manifest = {key: manifest[key] for key in ("first", "num_actions")}
+    sha256 = _archive.write(journal.folder / part.name, "policies", manifest, arrays | {name: change(arrays[name])})
+    with pytest.raises(bd.ArchiveError, match="does not hold the policies it should"):
+        Journal(tmp_path, [part._replace(sha256=sha256)])
+
+
+def test_a_table_goes_with_its_decoder(learned, tmp_path):
+    """As its documentation says: whoever has the arrays can act."""
+    with pytest.raises(bd.PolicyError, match="a csv has no place for it: choose json, npz or safetensors"):
+        write_table(learned.policy, tmp_path / "p.csv", "csv")
+    told = json.loads(write_table(learned.policy, tmp_path / "p.json", "json").read_text())
+    stored = load_file(write_table(learned.policy, tmp_path / "p.safetensors", "safetensors"))
+    with np.load(write_table(learned.policy, tmp_path / "p.npz", "npz")) as arrays:
+        for name in ("probabilities", "sizes", "weights", "means", "variances"):
+            np.testing.assert_array_equal(arrays[name], np.array(told[name]))
+            np.testing.assert_array_equal(arrays[name], stored[name])
+        obs, _ = Corridor().reset(seed=4)
+        k = int(arrays["sizes"][0])
+        far = ((np.asarray(obs, dtype=float) - arrays["means"][0, :k]) ** 2).sum(axis=1) / (2 * arrays["variances"][0])
+        assert np.argmax(np.log(arrays["weights"][0, :k]) - far) == learned.policy.decoder.latent(0, obs)
 
 
 @pytest.mark.parametrize(

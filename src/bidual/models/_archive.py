@@ -23,6 +23,11 @@ class Archive:
         """No rows."""
         return Archive(np.zeros((steps, 0, *rest), dtype=dtype), 0, [0])
 
+    @staticmethod
+    def of(rows: Shaped[np.ndarray, "steps n *rest"]) -> "Archive":
+        """These rows."""
+        return Archive(rows, rows.shape[1], [rows.shape[1]])
+
     @property
     def rows(self) -> Shaped[np.ndarray, "steps n *rest"]:
         """All rows."""

@@ -15,7 +15,12 @@ DECODED = "decoded policy"
 
 
 def write_decoded(policy: DecodedPolicy, path: str | os.PathLike[str]) -> None:
-    """Write a policy to one file; latents that a step does not have are padded with zeros."""
+    """Write a policy to one file."""
+    _archive.write(path, DECODED, {}, decoded_arrays(policy))
+
+
+def decoded_arrays(policy: DecodedPolicy) -> dict[str, np.ndarray]:
+    """All of a policy as arrays; latents that a step does not have are padded with zeros."""
     decoder = policy.decoder
     sizes = np.array([0 if emission is None else emission.size for emission in decoder.steps], dtype=np.int64)
     weights, most = np.zeros((len(sizes), max(int(sizes.max()), 1))), max(int(sizes.max()), 1)
@@ -35,7 +40,7 @@ def write_decoded(policy: DecodedPolicy, path: str | os.PathLike[str]) -> None:
             arrays["laws"][h, : emission.size] = emission.laws
         else:
             arrays["means"][h, : emission.size], arrays["variances"][h] = emission.means, emission.variance
-    _archive.write(path, DECODED, {}, arrays)
+    return arrays
 
 
 def read_decoded(path: str | os.PathLike[str]) -> DecodedPolicy:

@@ -18,7 +18,7 @@ from bidual._errors import RunError
 from bidual._prepare import Setting
 from bidual._version import __version__
 from bidual.envs import AbstractEnvironment, Simulator
-from bidual.models import AbstractKnowledge, ClassKnowledge, LinearKnowledge
+from bidual.models import AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
 from bidual.saved import stored_program
 
 FILE = "run.json"
@@ -57,7 +57,7 @@ def _class(knowledge: AbstractKnowledge) -> str | None:
         return _digest([knowledge.c, knowledge.collection], *arrays)
     if isinstance(knowledge, LinearKnowledge):
         return _digest([knowledge.stationary, knowledge.bound, knowledge.ridge], knowledge.phi)
-    return None
+    return repr(knowledge.declared) if isinstance(knowledge, LatentKnowledge) else None
 
 
 def _law(env: AbstractEnvironment) -> str | None:

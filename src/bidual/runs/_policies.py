@@ -11,7 +11,9 @@ import numpy as np
 
 from bidual import _archive
 from bidual._errors import ArchiveError
-from bidual.policies import DeterministicPolicy, Found, Played
+from bidual.policies import DecodedPolicy, DeterministicPolicy, Found, Played
+from bidual.runs import _decoders
+from bidual.runs._decoders import Emissions
 
 FOLDER = "policies"
 _KIND = "policies"
@@ -32,28 +34,40 @@ class Journal:
         self.parts: list[Part] = []
         self.count = 0
         self._found, self._known = Found(), 0  # of those found, so many are in files
-        self.policies: list[DeterministicPolicy] = []
+        self._emissions = Emissions()
+        self.policies: list[Played] = []
         for part in parts:
             self._read(part)
 
     def write(self, policies: Sequence[Played]) -> None:
         """Those that are not written yet, of all that were run."""
-        new = [_table(policy) for policy in policies[self.count :]]
+        new = policies[self.count :]
         if not new:
             return
         order = np.array([self._found.number(policy) for policy in new], dtype=np.int64)
-        members = self.distinct[self._known :]
-        arrays = {"order": order, "actions": np.stack([m.actions for m in members])} if members else {"order": order}
+        arrays = {"order": order} | self._members(self.distinct[self._known :])
         first, last = self.count, len(policies)
         name = f"{first:09d}-{last:09d}.bidual"
-        manifest = {"first": first, "num_actions": new[0].num_actions}
+        manifest = {"first": first, "num_actions": new[0].shape[2]}
         self.parts.append(Part(name, _archive.write(self.folder / name, _KIND, manifest, arrays)))
         self.count, self._known = last, len(self._found.members)
 
     @property
-    def distinct(self) -> list[DeterministicPolicy]:
+    def distinct(self) -> list[Played]:
         """Each of them once."""
-        return [_table(member) for member in self._found.members]
+        return self._found.members
+
+    def _members(self, members: Sequence[Played]) -> dict[str, np.ndarray]:
+        """Tables of actions and, where observations are decoded, the decoders with what is new in them."""
+        if not members:
+            return {}
+        arrays, known = {"actions": np.stack([one.actions for one in members])}, len(self._emissions.members)
+        decoders = [one.decoder for one in members if isinstance(one, DecodedPolicy)]
+        if decoders:
+            arrays["decoders"] = np.stack([self._emissions.numbers(decoder) for decoder in decoders])
+            arrays["dimension"] = np.array([decoders[0].dimension])
+        new = self._emissions.members[known:]
+        return arrays | (_decoders.written(new) if new else {})
 
     def _read(self, part: Part) -> None:
         path = self.folder / part.name
@@ -62,26 +76,29 @@ class Journal:
             if manifest["first"] != self.count:
                 raise ValueError(f"it begins at episode {manifest['first']}, not {self.count}")
             if "actions" in arrays:
-                self._find(arrays["actions"], manifest["num_actions"])
+                self._find(arrays, manifest["num_actions"])
             order = arrays["order"]
             if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
                 raise ValueError("its order is not one of policies")
-            self.policies += [_table(self._found.members[number]) for number in order]
+            self.policies += [self._found.members[number] for number in order]
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ArchiveError(f"{path} does not hold the policies it should ({error})") from error
         self.parts.append(part)
         self.count, self._known = len(self.policies), len(self._found.members)
 
-    def _find(self, members: np.ndarray, num_actions: object) -> None:
+    def _find(self, arrays: dict[str, np.ndarray], num_actions: object) -> None:
+        members = arrays["actions"]
         if not (isinstance(num_actions, int) and members.dtype.kind == "i" and members.ndim == 3):
             raise ValueError("its actions are not those of policies")
         if members.min() < 0 or int(members.max()) >= num_actions:
             raise ValueError(f"it has actions that are not among {num_actions}")
-        for actions in members:
-            self._found.number(DeterministicPolicy(actions, num_actions))
-
-
-def _table(policy: Played) -> DeterministicPolicy:
-    """A policy over states: runs with decoders are not stored."""
-    assert isinstance(policy, DeterministicPolicy)
-    return policy
+        tables = [DeterministicPolicy(actions, num_actions) for actions in members]
+        for emission in _decoders.read(arrays) if "sizes" in arrays else ():
+            self._emissions.add(emission)
+        if "decoders" not in arrays:
+            found = tables
+        else:
+            decoders = [self._emissions.decoder(numbers, int(arrays["dimension"][0])) for numbers in arrays["decoders"]]
+            found = [DecodedPolicy(*both) for both in zip(tables, decoders, strict=True)]
+        for policy in found:
+            self._found.number(policy)

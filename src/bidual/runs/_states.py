@@ -31,15 +31,27 @@ from bidual.explorers._lazy import Lazy
 from bidual.explorers._linearised import Average
 from bidual.explorers._steps import Steps
 from bidual.learned import Look
-from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge, LinearKnowledge
+from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge, Latent, LatentKnowledge, LinearKnowledge
+from bidual.models._archive import Archive
+from bidual.models._decoded_counts import Tally
+from bidual.models._families import Categorical, Gaussian
+from bidual.models._reading import Reader
 from bidual.models._support import Support
 from bidual.outputs import Shown, Sums
-from bidual.policies import DeterministicPolicy
+from bidual.policies import (
+    CategoricalEmission,
+    DecodedPolicy,
+    Decoder,
+    DeterministicPolicy,
+    GaussianEmission,
+)
 from bidual.vpdpo import LoopState
 
 _CLASSES: tuple[type, ...] = (
     *(Course, Executed, Restarts, Range, Sums, Episode, Look, Candidates, Shown, Record),
     *(LoopState, Knowledge, ClassKnowledge, LinearKnowledge, Counts, Support, DeterministicPolicy),
+    *(LatentKnowledge, Latent, Reader, Archive, Tally, Gaussian, Categorical),
+    *(DecodedPolicy, Decoder, GaussianEmission, CategoricalEmission),
     *(Lazy, Planned, Mixed, Average, Bonus, Steps),
     *(Duals, Bound, Averages, Ascent, Variables, Pair, Leader, Place),
 )
@@ -130,6 +142,8 @@ class _Unpacker:
         kind = _NAMES[words["make"]]
         parts += _missing(kind, len(parts))
         _check(kind, parts)
+        if kind is Archive:
+            return Archive.of(*parts)
         if issubclass(kind, tuple):
             return kind(*parts)
         made = object.__new__(kind)
@@ -147,6 +161,8 @@ def _at(things: list[Any], place: object) -> Any:  # noqa: ANN401
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     """What the fields of a class should be, in their order."""
+    if kind is Archive:
+        return {"rows": np.ndarray}
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
     hints = get_type_hints(kind)
     return {name: hints[name] for name in names}
@@ -184,6 +200,8 @@ def _plain(thing: Any) -> bool:  # noqa: ANN401
 
 
 def _parts(thing: Any) -> list[Any]:  # noqa: ANN401
+    if isinstance(thing, Archive):
+        return [thing.rows]
     if is_dataclass(thing):
         return [getattr(thing, field.name) for field in fields(thing)]
     return list(thing) if isinstance(thing, tuple) else []

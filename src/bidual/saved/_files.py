@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from bidual import _archive
-from bidual._errors import ArchiveError
+from bidual._errors import ArchiveError, CertificateError
 from bidual.policies import DECODED, DecodedPolicy, MarkovPolicy, read_decoded
 from bidual.saved import _learned, _saved
 from bidual.saved._check import Check
@@ -37,6 +37,8 @@ def check(path: str | os.PathLike[str]) -> Check:
     the file are what was seen. Given a folder, it checks the file in it.
     """
     file = _found(path)
+    if _said(file) == DECODED:
+        raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
     return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
 
 
