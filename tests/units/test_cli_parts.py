@@ -1,6 +1,8 @@
 """Parts of the command line that are awkward to provoke from outside."""
 
+import contextlib
 import io
+import signal
 import sys
 from dataclasses import replace
 
@@ -199,3 +201,15 @@ def test_bad_files_end_with_a_code_and_a_sentence(tmp_path, capsys, problem, cod
     assert "Traceback" not in told.err
     assert "'a' cannot hold" in told.out or f"{path}, line 9: " in told.err or "unbounded" in words
     assert words in told.err
+
+
+def test_an_interrupt_that_gets_lost_is_raised_again():
+    """As when it comes while garbage is collected: there Python drops exceptions. Afterwards all is as it was."""
+    look = Look(1, None, None, None, 1, 0.0)
+    with _progress.learning_line("a", 10, maximises=True) as show:
+        show(look)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            show(look)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

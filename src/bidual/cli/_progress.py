@@ -1,10 +1,13 @@
 """A progress line on stderr: live in a terminal, now and then in a log."""
 
+import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ _SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early one
 @contextmanager
 def progress_line(what: str) -> "Iterator[Callable[..., None]]":
     """Yield a function that shows where a solve stands, after some words of the caller's if they are given."""
-    with _line(what) as show:
+    with _attentive_line(what) as show:
         yield lambda state, where="": show(f"{where}{_words(state)}")
 
 
@@ -26,8 +29,41 @@ def progress_line(what: str) -> "Iterator[Callable[..., None]]":
 def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[Look], None]]":
     """Yield a function that shows where learning stands, out of so many episodes."""
     speed = _Speed()
-    with _line(what) as show:
+    with _attentive_line(what) as show:
         yield lambda look: show(_learning_words(look, episodes, speed(look), maximises=maximises))
+
+
+@contextmanager
+def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
+    """A line that does not let Ctrl-C get lost.
+
+    Exceptions that are raised while Python collects garbage are dropped, and JAX has it call back then: an interrupt
+    that comes at that moment would be forgotten. It is remembered here, and raised again with the next words.
+    """
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        with _line(what) as show:
+            yield show
+        return
+    pressed = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        with _line(what) as show:
+
+            def said(words: str) -> None:
+                if pressed:
+                    raise KeyboardInterrupt
+                show(words)
+
+            yield said
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
