@@ -23,7 +23,7 @@ from bidual.outputs import (
     regret_of,
     spans_of,
 )
-from bidual.policies import AbstractPolicy, DecodedPolicy, MarkovPolicy
+from bidual.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy
 from bidual.saved import linear_rows, save_learned
 
 
@@ -116,9 +116,12 @@ class Learning(AbstractLearning):
 
     def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
         """Every policy that was run, evaluated in `truth`, against the optimum there."""
+        executed = [policy for policy in solution.executed if not isinstance(policy, ControlPolicy)]
+        if len(executed) < len(solution.executed):
+            raise ProblemError("regret is told for finite models: controllers have none to be evaluated in")
         best = solve(self.setting.problem, truth)
         psi = self.setting.problem.embedding.features.stage(truth.successors)
         optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
         if optimum is None:
             raise ProblemError("the problem has no known optimum in this model, so there is no regret against it")
-        return regret_of(self.setting.program, psi, truth, solution.executed, optimum)
+        return regret_of(self.setting.program, psi, truth, executed, optimum)

@@ -6,7 +6,7 @@ import pytest
 
 import bidual as bd
 from bidual.mdp import reachable
-from bidual.models import AbstractModel, Known, Latents, known
+from bidual.models import AbstractDynamics, AbstractModel, Known, Latents, known
 from tests.classes import around
 
 
@@ -54,7 +54,9 @@ MODELS |= {"elliptical": _elliptical}
 
 def test_every_implementation_is_here():
     # `Latents` has no states of its own that features could be arrays over: see units/test_latents.py.
-    assert {type(make()) for make in MODELS.values()} | {Latents} == set(AbstractModel.__subclasses__())
+    # Dynamics move vectors: see contracts/test_control.py.
+    others = {Latents, AbstractDynamics}
+    assert {type(make()) for make in MODELS.values()} | others == set(AbstractModel.__subclasses__())
 
 
 @pytest.fixture(params=MODELS)

@@ -13,7 +13,7 @@ from bidual.explorers._inner import AbstractInner
 from bidual.explorers._lazy import Lazy, all_laws, one_law, planned, suited
 from bidual.explorers._replanning import AbstractReplanning, Growth
 from bidual.models import AbstractKnowledge
-from bidual.policies import DeterministicPolicy
+from bidual.policies import ControlPolicy, DeterministicPolicy
 
 
 @final
@@ -156,6 +156,7 @@ class EpsilonGreedy(AbstractExplorer[Lazy]):
             draw,
             lambda: one_law(knowledge, lambda: knowledge.estimate),
         )
+        assert not isinstance(choice.policy, ControlPolicy)  # plans in tables are tables
         rng, actions = draw.generator(), choice.policy.actions
         allowed = knowledge.counts.support.allowed
         anything = np.argmax(rng.random((*actions.shape, allowed.shape[1])) * allowed, axis=-1)

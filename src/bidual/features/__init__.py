@@ -5,6 +5,10 @@ from bidual.features._base import Observed as Observed
 from bidual.features._base import Part as Part
 from bidual.features._base import Pieces as Pieces
 from bidual.features._base import Psi as Psi
+from bidual.features._computed import Computed as Computed
+from bidual.features._computed import Signal as Signal
+from bidual.features._computed import computed as computed
+from bidual.features._computed import signal as signal
 from bidual.features._signals import Arrival as Arrival
 from bidual.features._signals import Signals as Signals
 from bidual.features._signals import observed as observed

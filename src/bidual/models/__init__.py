@@ -8,6 +8,9 @@ from bidual.models._base import Layout as Layout
 from bidual.models._candidates import Candidates as Candidates
 from bidual.models._collection import COLLECTIONS as COLLECTIONS
 from bidual.models._counts import Counts as Counts
+from bidual.models._dynamics import AbstractDynamics as AbstractDynamics
+from bidual.models._dynamics import Simulated as Simulated
+from bidual.models._dynamics import Stage as Stage
 from bidual.models._elliptical import Elliptical as Elliptical
 from bidual.models._elliptical import Rectangular as Rectangular
 from bidual.models._factors import Factors as Factors

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from bidual._types import Placed
 from bidual.features import Psi
-from bidual.policies import DeterministicPolicy
+from bidual.policies import ControlPolicy, DeterministicPolicy
 
 if TYPE_CHECKING:
     from bidual.models._arrivals import Arrivals
@@ -58,9 +58,9 @@ class AbstractModel(abc.ABC):
     """What may be true of the transitions."""
 
     @abc.abstractmethod
-    def restrict(self, psi: Any) -> Layout:  # noqa: ANN401 - `Psi` where the law is known, `Pieces` where it is not
+    def restrict(self, psi: Any) -> Any:  # noqa: ANN401 - `Psi` where the law is known, `Pieces` where it is not
         """Features over the model's own states, in the planner's layout."""
 
     @abc.abstractmethod
-    def policy(self, actions: Int[Placed, "H R"]) -> DeterministicPolicy:
+    def policy(self, actions: Any) -> DeterministicPolicy | ControlPolicy:  # noqa: ANN401
         """Actions over the model's own states as a policy over all states."""

@@ -16,7 +16,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
 from bidual.outputs._certainty import values_of
-from bidual.policies import Played
+from bidual.policies import DecodedPolicy, DeterministicPolicy
 from bidual.policies import embedding as embedding_of
 
 _LOOKS = 200  # at curved problems, where each takes an evaluation of the mixture
@@ -67,7 +67,7 @@ def regret_of(
     program: AffineProgram | ConvexProgram,
     psi: Psi,
     truth: TabularMDP,
-    executed: Sequence[Played],
+    executed: Sequence[DeterministicPolicy | DecodedPolicy],
     optimum: float,
 ) -> Regret:
     """The regret against `optimum` (minimising) of the policies in the order they were run."""

@@ -6,6 +6,9 @@ from bidual.policies._collapse import collapse as collapse
 from bidual.policies._collapse import embedding as embedding
 from bidual.policies._collapse import from_occupancy as from_occupancy
 from bidual.policies._collapse import visits as visits
+from bidual.policies._control import AbstractController as AbstractController
+from bidual.policies._control import AffineFeedback as AffineFeedback
+from bidual.policies._control import ControlPolicy as ControlPolicy
 from bidual.policies._decoded import DecodedPolicy as DecodedPolicy
 from bidual.policies._decoded import Decoder as Decoder
 from bidual.policies._decoded_files import DECODED as DECODED

@@ -17,10 +17,10 @@ class Actor:
 
     def __init__(
         self,
-        choose: Callable[[int, int], int],
+        choose: Callable[[int, Any], Any],
         horizon: int,
         num_states: int,
-        read: Callable[[int, Any], int] | None = None,
+        read: Callable[[int, Any], Any] | None = None,
     ) -> None:
         self._choose = choose
         self._horizon = horizon
@@ -32,11 +32,11 @@ class Actor:
         """The same actor for observations that are no states: `read` says which state a step's observation is of."""
         return Actor(self._choose, self._horizon, self._num_states, read)
 
-    def act(self, observation: Any) -> int:  # noqa: ANN401 - a state, or what a decoder reads
+    def act(self, observation: Any) -> Any:  # noqa: ANN401 - a state, what a decoder reads, a vector
         """The action at this step in the state that `observation` is, or is of."""
         return self.act_in(self.state(observation))
 
-    def act_in(self, state: int) -> int:
+    def act_in(self, state: Any) -> Any:  # noqa: ANN401
         """The action at this step in a state that is known already."""
         if self._step >= self._horizon:
             raise PolicyError(f"the episode is over: the horizon is {self._horizon} steps; call policy.reset(rng)")
@@ -44,7 +44,7 @@ class Actor:
         self._step += 1
         return action
 
-    def state(self, observation: Any) -> int:  # noqa: ANN401
+    def state(self, observation: Any) -> Any:  # noqa: ANN401
         """The state that an observation at this step is, or is of; the actor does not move on."""
         if self._read is not None:
             return self._read(self._step, observation)

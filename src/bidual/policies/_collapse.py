@@ -8,9 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from bidual._errors import PolicyError
 from bidual._types import at_step
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
+from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.policies._mixture import Mixture
@@ -51,14 +53,17 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     Where the mixture never arrives any law would do; the heaviest member's action is taken, which is the best
     reply to the cost it was planned for.
     """
-    if len(mixture.members) == 1:
-        return MarkovPolicy(mixture.members[0].table)
+    members = [member for member in mixture.members if not isinstance(member, ControlPolicy)]
+    if len(members) < len(mixture.members):
+        raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
+    if len(members) == 1:
+        return MarkovPolicy(members[0].table)
     matrices = transition_matrices(mdp)
-    heaviest = mixture.members[int(np.argmax(mixture.weights))]
+    heaviest = members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     shares = [weight * mdp.initial for weight in mixture.weights]  # each member's part of the law of the state
     for h, row in enumerate(table):
-        for i, member in enumerate(mixture.members):
+        for i, member in enumerate(members):
             occupancy = shares[i][:, None] * member.at(h)
             row += occupancy
             shares[i] = matrices[h % len(matrices)] @ occupancy.ravel()

@@ -6,10 +6,11 @@ from hashlib import blake2b
 import numpy as np
 from jaxtyping import Int
 
+from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy
 
-Played = DeterministicPolicy | DecodedPolicy  # what an episode is run with while learning
+Played = DeterministicPolicy | DecodedPolicy | ControlPolicy  # what an episode is run with while learning
 
 
 class Found:
@@ -43,4 +44,6 @@ def _fingerprint(policy: Played) -> bytes:
     """The same for policies that act alike on every observation."""
     if isinstance(policy, DeterministicPolicy):
         return blake2b(policy.actions.tobytes()).digest()
+    if isinstance(policy, ControlPolicy):
+        return policy.fingerprint
     return blake2b(policy.table.tobytes() + policy.decoder.fingerprint).digest()

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.policies._base import AbstractPolicy, Actor
+from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 
@@ -20,7 +21,7 @@ class Mixture(AbstractPolicy):
     """
 
     weights: Float[np.ndarray, "k"]
-    members: tuple[DeterministicPolicy | MarkovPolicy | DecodedPolicy, ...]
+    members: tuple[DeterministicPolicy | MarkovPolicy | DecodedPolicy | ControlPolicy, ...]
 
     @property
     def shape(self) -> tuple[int, int, int]:

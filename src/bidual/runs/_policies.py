@@ -11,7 +11,7 @@ import numpy as np
 
 from bidual import _archive
 from bidual._errors import ArchiveError
-from bidual.policies import DecodedPolicy, DeterministicPolicy, Found, Played
+from bidual.policies import ControlPolicy, DecodedPolicy, DeterministicPolicy, Found, Played
 from bidual.runs import _decoders
 from bidual.runs._decoders import Emissions
 
@@ -61,7 +61,10 @@ class Journal:
         """Tables of actions and, where observations are decoded, the decoders with what is new in them."""
         if not members:
             return {}
-        arrays, known = {"actions": np.stack([one.actions for one in members])}, len(self._emissions.members)
+        tables = [one.actions for one in members if not isinstance(one, ControlPolicy)]
+        if len(tables) < len(members):
+            raise ArchiveError("controllers cannot be stored in a run yet: learn without run=...")
+        arrays, known = {"actions": np.stack(tables)}, len(self._emissions.members)
         decoders = [one.decoder for one in members if isinstance(one, DecodedPolicy)]
         if decoders:
             arrays["decoders"] = np.stack([self._emissions.numbers(decoder) for decoder in decoders])

@@ -1,0 +1,114 @@
+"""Policies that read vectors and answer with controls: a controller, and the limits it is held to."""
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import PolicyError
+from bidual.policies._base import AbstractPolicy, Actor
+
+
+class AbstractController(abc.ABC):
+    """From the state at a step to a control; what it remembers within an episode is handed back to it."""
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m): how many steps, numbers to read and controls to set."""
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> bytes:
+        """The same for controllers that act alike on every observation."""
+
+    @abc.abstractmethod
+    def start(self, rng: np.random.Generator) -> Any:  # noqa: ANN401 - each its own memory
+        """The memory at the beginning of an episode; all randomness comes from `rng`."""
+
+    @abc.abstractmethod
+    def act(self, memory: Any, h: int, s: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "m"], Any]:  # noqa: ANN401
+        """The control at step h, from 0, in state s, and the memory after it."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineFeedback(AbstractController):
+    """u = u_h + K_h (s - s_h): controls along a nominal path, and gains against what leads away from it."""
+
+    controls: Float[np.ndarray, "H m"]
+    states: Float[np.ndarray, "H n"]
+    gains: Float[np.ndarray, "H m n"]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m)."""
+        H, m, n = self.gains.shape
+        return H, n, m
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of its numbers."""
+        return blake2b(b"".join(part.tobytes() for part in (self.controls, self.states, self.gains))).digest()
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Nothing to remember."""
+        del rng
+
+    def act(self, memory: None, h: int, s: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "m"], None]:
+        """The affine law of the step."""
+        return self.controls[h] + self.gains[h] @ (s - self.states[h]), memory
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ControlPolicy(AbstractPolicy):
+    """A controller whose controls are kept within limits.
+
+    With `discrete` an action is a number from 0 on: that of the largest control.
+    """
+
+    controller: AbstractController
+    low: Float[np.ndarray, "m"]
+    high: Float[np.ndarray, "m"]
+    discrete: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, n, m): steps, numbers to read, controls."""
+        return self.controller.sizes
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The same for policies that act alike on every observation."""
+        return blake2b(self.controller.fingerprint + self.low.tobytes() + self.high.tobytes()).digest()
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; its actor takes vectors."""
+        H, n, _ = self.shape
+        memory = self.controller.start(np.random.default_rng(rng))
+
+        def choose(h: int, s: Float[np.ndarray, "n"]) -> Any:  # noqa: ANN401
+            nonlocal memory
+            control, memory = self.controller.act(memory, h, s)
+            return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high)
+
+        return Actor(choose, H, n, lambda _, observation: self._vector(observation))
+
+    def _vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - whatever an environment shows
+        try:
+            vector = np.asarray(observation, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            raise PolicyError(f"observation {observation!r:.80} is no vector of numbers") from None
+        if vector.size != self.shape[1]:
+            raise PolicyError(f"an observation has {vector.size} numbers, the policy reads {self.shape[1]}")
+        return vector
+
+    def __repr__(self) -> str:
+        H, n, m = self.shape
+        kind = type(self.controller).__name__
+        return f"ControlPolicy({kind}: {H} steps, {n} numbers to read, {m} controls)"

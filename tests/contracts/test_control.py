@@ -1,0 +1,127 @@
+"""What everything about controls promises: signals of vectors, dynamics, controllers and their policies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bidual as bd
+from bidual.features import computed, signal
+from bidual.models import AbstractDynamics, Simulated
+from bidual.policies import AbstractController, AffineFeedback, ControlPolicy
+from tests.helpers import random_instance
+
+H, N, M = 4, 3, 2
+RNG = np.random.default_rng(0)
+LOW, HIGH = np.array([-1.0, -0.5]), np.array([0.5, 2.0])
+
+FEATURES = computed(
+    spread=lambda x, u, y: x @ x,
+    effort=signal(lambda x, u, y: u @ u, 0.0, 1.0),
+    both=signal(lambda x, u, y: jnp.concatenate([x, y]), -2.0, 2.0, size=6),
+)
+DYNAMICS = {"simulated": Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum())}
+CONTROLLERS = {
+    "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N)))
+}
+
+
+def test_every_implementation_is_here():
+    assert {type(one) for one in DYNAMICS.values()} == set(AbstractDynamics.__subclasses__())
+    assert {type(one) for one in CONTROLLERS.values()} == set(AbstractController.__subclasses__())
+
+
+def test_signals_are_where_their_parts_say_and_within_their_bounds():
+    x, u, y = jnp.array([1.0, -3.0, 2.0]), jnp.array([0.9, 0.9]), jnp.array([0.5, 5.0, -5.0])
+    told = np.asarray(FEATURES.values(x, u, y))
+    assert [(part.name, part.position, part.size) for part in FEATURES.parts] == [
+        ("spread", 0, 1),
+        ("effort", 1, 1),
+        ("both", 2, 6),
+    ]
+    np.testing.assert_array_equal(told, np.array([14.0, 1.0, 1.0, -2.0, 2.0, 0.5, 2.0, -2.0], dtype=np.float32))
+    low, high = FEATURES.bounds
+    np.testing.assert_array_equal(low, [-np.inf, 0, *[-2.0] * 6])
+    np.testing.assert_array_equal(high, [np.inf, 1, *[2.0] * 6])
+
+
+def test_the_embedding_of_signals_has_their_names():
+    x = FEATURES.embedding(H, total=True)
+    assert x.size == 8
+    assert x.both.shape == (6,)
+    assert x.effort.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: computed(), "at least one"),
+        (lambda: signal(abs, 2.0, 1.0), r"low <= high; got \[2.0, 1.0\]"),
+        (lambda: signal(abs, size=0), "at least 1"),
+        (lambda: FEATURES.stage(random_instance(0, (4, 3, 3, 5)).mdp.successors), "KNR"),
+    ],
+)
+def test_signals_that_cannot_be_are_refused(make, words):
+    with pytest.raises(bd.ModelError, match=words):
+        make()
+
+
+@pytest.fixture(params=DYNAMICS)
+def dynamics(request):
+    return DYNAMICS[request.param]
+
+
+def test_dynamics_go_through_compiled_code_as_arguments(dynamics):
+    """The same step inside and outside of compiled code, up to the rounding of single precision."""
+    n, m, e = dynamics.sizes
+    s, u, noise = (jnp.asarray(RNG.normal(size=size), dtype=jnp.float32) for size in (n, m, n))
+    plain, bonus = dynamics.step(s, u, jnp.zeros(e), noise)
+    inside, same = jax.jit(lambda d, *args: d.step(*args))(dynamics, s, u, jnp.zeros(e), noise)
+    np.testing.assert_allclose(np.asarray(inside), np.asarray(plain), rtol=1e-5)
+    assert plain.shape == (n,)
+    assert float(bonus) == float(same) >= 0
+    low, high = dynamics.limits
+    assert low.shape == high.shape == (m,)
+
+
+@pytest.fixture(params=CONTROLLERS)
+def controller(request):
+    return CONTROLLERS[request.param]
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_policies_of_controllers_act_within_limits_and_the_same_for_the_same_seed(controller, discrete):
+    policy = ControlPolicy(controller, LOW, HIGH, discrete)
+    assert policy.shape == controller.sizes
+    path = RNG.normal(size=(H, N)) * 3
+    first, actor = policy.reset(7), policy.reset(7)
+    episodes = [[one.act(s) for s in path] for one in (first, actor)]
+    np.testing.assert_array_equal(*episodes)
+    if discrete:
+        assert set(episodes[0]) <= {0, 1}
+    else:
+        assert all(np.all((u >= LOW) & (u <= HIGH)) for u in episodes[0])
+    with pytest.raises(bd.PolicyError, match="episode is over"):
+        actor.act(path[0])
+
+
+def test_policies_of_controllers_refuse_what_they_cannot_read(controller):
+    policy = ControlPolicy(controller, LOW, HIGH)
+    with pytest.raises(bd.PolicyError, match="has 2 numbers, the policy reads 3"):
+        policy.reset(0).act(np.zeros(2))
+    with pytest.raises(bd.PolicyError, match="no vector"):
+        policy.reset(0).act("left")
+
+
+def test_fingerprints_tell_controllers_apart(controller):
+    policy = ControlPolicy(controller, LOW, HIGH)
+    assert policy.fingerprint == ControlPolicy(controller, LOW, HIGH).fingerprint
+    assert policy.fingerprint != ControlPolicy(controller, LOW - 1, HIGH).fingerprint
+
+
+def test_affine_feedback_is_affine():
+    K = CONTROLLERS["affine feedback"]
+    s = RNG.normal(size=N)
+    for h in range(H):
+        np.testing.assert_allclose(K.act(None, h, s)[0], K.controls[h] + K.gains[h] @ (s - K.states[h]), rtol=1e-15)
+        np.testing.assert_array_equal(K.act(None, h, K.states[h])[0], K.controls[h])
