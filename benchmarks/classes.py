@@ -33,7 +33,7 @@ from jaxtyping import Float, Int
 import bidual as bd
 from bidual._prepare import prepare_learning
 from bidual._types import Episode
-from bidual.models import Factors, Layout, Plausible
+from bidual.models import ClassKnowledge, Factors, Layout, Plausible
 from bidual.models._likelihood import add_episodes, no_likelihoods
 from bidual.planners import ClassSearch
 from bidual.planners._class_search import descended
@@ -93,6 +93,7 @@ def planning() -> list[dict[str, Any]]:
     """Milliseconds of one answer."""
     task = bd.tasks.find("perturbation").build(horizon=HORIZON)
     knowledge = prepare_learning(task.problem, task.mdp, task.model, None, delta=0.05, seed=0).knowledge
+    assert isinstance(knowledge, ClassKnowledge)
     model, psi = knowledge.optimistic, knowledge.layout
     assert isinstance(model, Plausible)
     dense, rng = Dense(model, psi), np.random.default_rng(0)

@@ -71,7 +71,7 @@ def lock_setting(horizon: int, seed: int, model: Latent, explorer: AbstractExplo
 def share_opened(setting: Setting, knowledge: AbstractKnowledge, first: int) -> float:
     """How many of 20 clean episodes of the policy of the moment open the lock."""
     made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
-    episodes = fresh_episodes(setting.env, knowledge.playable(made.table), setting.seed, first, CLEAN)
+    episodes = fresh_episodes(setting.env, made.policy, setting.seed, first, CLEAN)
     return float(np.mean([episode.observed[-1, 0] == 1 for episode in episodes]))
 
 

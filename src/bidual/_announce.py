@@ -10,7 +10,7 @@ from bidual._status import Status
 from bidual.certificate import Certificate
 from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
 from bidual.learned import Interval, Output
-from bidual.models import AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
+from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
 from bidual.outputs import Estimates, Made, Shown
 from bidual.policies import AbstractPolicy, Mixture, Played, distinct
 
@@ -113,7 +113,7 @@ def _class_in_words(knowledge: ClassKnowledge) -> str:
     return f"the true law of every step is one of {max(sizes)} candidates, and nothing seen so far excludes that"
 
 
-def _laws_in_words(knowledge: AbstractKnowledge) -> list[str]:
+def _laws_in_words(knowledge: AbstractCounted) -> list[str]:
     if isinstance(knowledge, ClassKnowledge):
         return [_class_in_words(knowledge)]
     support = knowledge.counts.support
@@ -168,6 +168,7 @@ def assumptions_of(setting: Setting, knowledge: AbstractKnowledge) -> tuple[str,
     """What the bounds take for granted, in words."""
     if isinstance(knowledge, LatentKnowledge):
         return _latents_in_words(setting, knowledge)
+    assert isinstance(knowledge, AbstractCounted)  # all others have words of their own
     support, split = knowledge.counts.support, setting.split
     words = ["what follows depends on state and action alone, alike at every step of every episode"]
     if len(knowledge.counts.pairs) > 1:

@@ -6,7 +6,6 @@ from typing import final
 from bidual._prepare import Setting
 from bidual._types import Episode
 from bidual.bounds import Executed, Restarts
-from bidual.convex import AffineProgram
 from bidual.learned import Look
 from bidual.outputs import Shown, Sums
 from bidual.policies import Played
@@ -44,7 +43,7 @@ def first_course(setting: Setting) -> Course:
         loop=first_state(program, setting.explorer, setting.knowledge),
         executed=Executed.start(linear.low, linear.high),
         restarts=Restarts.start(linear.low, linear.high),
-        sums=None if isinstance(program, AffineProgram) else _no_sums(setting),
+        sums=_no_sums(setting) if linear.numbers.size < 1 + program.equality.size else None,
         pending=(),
         policies=(),
         looks=(),

@@ -12,7 +12,7 @@ from bidual._solve import solve
 from bidual.certificate import Sampled, within_class
 from bidual.learned import AbstractLearning, Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge, ClassKnowledge
+from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge
 from bidual.outputs import (
     Estimates,
     Made,
@@ -29,7 +29,7 @@ from bidual.saved import linear_rows, save_learned
 
 def still_true(looks: Sequence[Look], knowledge: AbstractKnowledge) -> tuple[Look, ...]:
     """Looks without their bounds, once a signal was seen to be no function of the transition: they rest on that."""
-    return tuple(looks) if knowledge.counts.told else tuple(replace(look, bound=None) for look in looks)
+    return tuple(looks) if knowledge.told else tuple(replace(look, bound=None) for look in looks)
 
 
 def fresh_look(
@@ -41,7 +41,7 @@ def fresh_look(
     return evaluated(setting.program, setting.linear, episodes, setting.corners, setting.split, number), knowledge
 
 
-def proving(shown: Shown, knowledge: AbstractKnowledge) -> AbstractKnowledge:
+def proving(shown: Shown, knowledge: AbstractCounted) -> AbstractCounted:
     """What the bound was shown with; but whether a signal is steady is what all episodes say, later ones too."""
     counts = shown.counts or knowledge.counts
     return knowledge.at(replace(counts, steady=knowledge.counts.steady))
@@ -76,7 +76,7 @@ class Learning(AbstractLearning):
         setting, number = self.setting, self.rounds + 1
         new, knowledge = fresh_look(setting, solution.policy, self.knowledge, number, self.spent, episodes)
         both = self.estimates.within(new)
-        shown = self.shown.or_better(setting.final(setting.program, knowledge), knowledge.counts)
+        shown = self.shown.or_better(setting.final(setting.program, knowledge), told=knowledge.told)
         after = replace(
             self, estimates=both, shown=shown, knowledge=knowledge, rounds=number, spent=self.spent + episodes
         )
@@ -98,6 +98,8 @@ class Learning(AbstractLearning):
         if isinstance(policy, DecodedPolicy):
             policy.save(path)  # nothing is claimed that a file could prove
             return
+        assert isinstance(self.knowledge, AbstractCounted)  # as every table is
+        assert isinstance(policy, MarkovPolicy)
         evidence = Sampled(
             program=setting.program,
             knowledge=proving(self.shown, self.knowledge),

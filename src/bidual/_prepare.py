@@ -1,5 +1,6 @@
 """What a run of `learn` rests on: problem, environment and model brought together and checked."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, final
@@ -28,6 +29,7 @@ from bidual.outputs import (
     Estimates,
     FinalBound,
     Functionals,
+    Made,
     corners,
     functionals,
 )
@@ -52,7 +54,7 @@ class Setting:
     corners: Corners | None  # of the functionals that are curved
     split: Split
     seed: int
-    certainty: CertaintyEquivalent = field(default_factory=CertaintyEquivalent)
+    certainty: Callable[[Problem, Any, np.random.Generator], Made] = field(default_factory=CertaintyEquivalent)
     final: FinalBound = field(default_factory=FinalBound)
 
     @property

@@ -97,8 +97,8 @@ class Running:
         self._count()
         shown = self.setting.final.rough(self.setting.program, self.state.knowledge)
         self.plans += shown.plans
-        counts = self.state.knowledge.counts
-        self.shown = shown if self.shown is None else self.shown.or_better(shown, counts)
+        told = self.state.knowledge.told
+        self.shown = shown if self.shown is None else self.shown.or_better(shown, told=told)
         mixture = self._mixture()
         look = Look(
             episodes=self.state.episodes,
@@ -119,12 +119,11 @@ class Running:
         setting, knowledge = self.setting, self.state.knowledge
         assert self.shown is not None  # a look comes before
         made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
-        made = made._replace(policy=knowledge.playable(made.table))
         self.plans += made.plans
         estimates, knowledge = self._evaluated(made, knowledge, count)
         shown = self.shown
         if count:
-            shown = shown.or_better(setting.final(setting.program, knowledge), knowledge.counts)
+            shown = shown.or_better(setting.final(setting.program, knowledge), told=knowledge.told)
         told = shown_of(setting, made, shown, knowledge, estimates)
         after = Learning(setting, shown, made, estimates, knowledge, self.rounds, self.spent, goal)
         ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(self.policies, 1)]

@@ -83,3 +83,6 @@ class Episode:
     observed: Float[np.ndarray, "H o"]  # the signals that only the environment can tell; often there are none
     only: int | None = None  # the one step that is learned from, where that is not all of them
     observations: Float[np.ndarray, "arrivals D"] | None = None  # where states are decoded from them; 0 after the end
+    controls: Float[np.ndarray, "H m"] | None = None  # where actions are vectors; states and actions are 0 then
+    length: int | None = None  # steps before the end, where there are controls
+    broken: bool = False  # whether that end came because a number was not finite

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from bidual._errors import ProblemError
 from bidual._keys import Draw, Purpose
 from bidual._types import Episode
 from bidual.convex import AffineProgram, ConvexProgram
@@ -80,21 +79,5 @@ def first_state(
 
 
 def resumed(state: LoopState, knowledge: AbstractKnowledge) -> LoopState:
-    """An earlier state to go on from, with the probability of failure that is asked for now.
-
-    Its counts are what was learned; the set of laws that may be true is made from them and from that probability.
-    """
-    if type(state.knowledge) is not type(knowledge):
-        raise ProblemError("the state to go on from was learned with another kind of model: give the model of then")
-    then, now = state.knowledge.counts.pairs.shape, knowledge.counts.pairs.shape
-    if then[1:] != now[1:]:
-        raise ProblemError(
-            f"the state to go on from is over {then[1:]} states and actions, the environment has {now[1:]}: "
-            "give the environment that it was learned in"
-        )
-    if then != now:
-        raise ProblemError(
-            f"the state to go on from has counts for {then[0]} of the steps, the model asks for {now[0]}: "
-            "declare stationary=... as it was then"
-        )
-    return replace(state, knowledge=replace(state.knowledge, delta=knowledge.delta))
+    """An earlier state to go on from, with the probability of failure that is asked for now."""
+    return replace(state, knowledge=state.knowledge.resumed(knowledge))

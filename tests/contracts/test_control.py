@@ -8,7 +8,7 @@ import pytest
 import bidual as bd
 from bidual.features import computed, signal
 from bidual.models import AbstractDynamics, Simulated
-from bidual.policies import AbstractController, AffineFeedback, ControlPolicy
+from bidual.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
 from tests.helpers import random_instance
 
 H, N, M = 4, 3, 2
@@ -22,7 +22,8 @@ FEATURES = computed(
 )
 DYNAMICS = {"simulated": Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum())}
 CONTROLLERS = {
-    "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N)))
+    "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N))),
+    "random controls": RandomControls(H, N, LOW, HIGH),
 }
 
 

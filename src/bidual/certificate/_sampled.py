@@ -33,7 +33,7 @@ from bidual.certificate._optimistic import least_over_set
 from bidual.certificate._types import Certificate, Record
 from bidual.certificate._within import within_class
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import AbstractKnowledge, Latents
+from bidual.models import AbstractCounted, Latents
 from bidual.policies import MarkovPolicy
 from bidual.rounding import EPS
 
@@ -47,7 +47,7 @@ class Sampled:
     """
 
     program: AffineProgram | ConvexProgram
-    knowledge: AbstractKnowledge
+    knowledge: AbstractCounted
     policy: MarkovPolicy
     record: Record | None  # None: nothing is claimed of other policies
     split: Split
@@ -134,7 +134,7 @@ def _check_functionals(evidence: Sampled, rows: Rows) -> None:
     _check_spans("number", evidence.knowledge, corners, image_rows(program))
 
 
-def _check_spans(what: str, knowledge: AbstractKnowledge, spans: Spans, rows: Rows) -> None:
+def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: Rows) -> None:
     model, places = knowledge.anything, np.searchsorted(rows.numbers, spans.numbers)
     for number, low, high, place in zip(*spans, places, strict=True):
         row, magnitude, constant = rows.rows[place], rows.magnitudes[place], float(rows.constants[place])

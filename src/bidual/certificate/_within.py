@@ -16,7 +16,7 @@ from bidual.certificate._class import Laws, laws_of, least_over_class
 from bidual.certificate._estimates import MOST_NUMBERS, Estimates, Rows, at_corners, at_embedding, image_rows
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
-from bidual.models import AbstractKnowledge, ClassKnowledge, Plausible
+from bidual.models import AbstractCounted, ClassKnowledge, Plausible
 from bidual.policies import MarkovPolicy
 from bidual.rounding import EPS
 
@@ -31,7 +31,7 @@ def within_class(
     program: AffineProgram | ConvexProgram,
     rows: Rows,
     policy: MarkovPolicy,
-    knowledge: AbstractKnowledge,
+    knowledge: AbstractCounted,
     embedding: Float[np.ndarray, "H d"] | None,
 ) -> Estimates:
     """What episodes say of a policy together with what a class says of it; only they do where there is no such class.

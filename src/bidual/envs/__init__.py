@@ -1,6 +1,8 @@
 """Where episodes come from."""
 
 from bidual.envs._base import AbstractEnvironment as AbstractEnvironment
+from bidual.envs._control import ControlEnvironment as ControlEnvironment
+from bidual.envs._control import control_environment as control_environment
 from bidual.envs._gymnasium import GymnasiumEnvironment as GymnasiumEnvironment
 from bidual.envs._gymnasium import gymnasium_environment as gymnasium_environment
 from bidual.envs._parallel import Parallel as Parallel

@@ -21,7 +21,7 @@ class Playable(Protocol):
         """Start an episode."""
         ...
 
-    def step(self, action: int) -> object:
+    def step(self, action: Any) -> object:  # noqa: ANN401 - a number, or a vector of controls
         """Go on with it."""
         ...
 
@@ -78,7 +78,7 @@ def call_reset(env: Playable, seed: int, moment: Moment) -> object:
     return answer[0]
 
 
-def call_step(env: Playable, action: int, moment: Moment) -> Answer:
+def call_step(env: Playable, action: Any, moment: Moment) -> Answer:  # noqa: ANN401
     """One step, which must not be cut short by a time limit."""
     try:
         answer = env.step(action)

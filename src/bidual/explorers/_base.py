@@ -2,11 +2,10 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 from bidual._keys import Draw
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import AbstractKnowledge
 from bidual.policies import Played
 
 Memory = TypeVar("Memory")
@@ -30,11 +29,15 @@ class AbstractExplorer(abc.ABC, Generic[Memory]):
         """What theory says about this way of exploring, in a few words."""
 
     @abc.abstractmethod
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Memory:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: Any) -> Memory:  # noqa: ANN401 - what its kind of model knows
         """The memory before the first episode."""
 
     @abc.abstractmethod
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Memory, knowledge: AbstractKnowledge, draw: Draw
+        self,
+        program: AffineProgram | ConvexProgram,
+        memory: Memory,
+        knowledge: Any,  # noqa: ANN401
+        draw: Draw,
     ) -> tuple[Choice, Memory]:
         """Choose the policy of one episode; `draw` is the only source of randomness."""

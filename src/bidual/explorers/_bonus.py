@@ -19,7 +19,7 @@ from bidual.explorers._inner import Corrective
 from bidual.explorers._lazy import Lazy, World, all_laws, planned
 from bidual.explorers._replanning import AbstractReplanning, Growth
 from bidual.features import Psi
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractCounted
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 
 
@@ -43,7 +43,7 @@ class Hoeffding(AbstractExplorer[Bonus]):
         """None is proved for the smoothed model: the bonus covers what frequencies can be off by."""
         return "with a bonus in the smoothed model: no rate is proved"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Bonus:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Bonus:
         """Nothing planned; the ranges of what an episode can pay say how large a bonus has to be."""
         if not isinstance(program, AffineProgram):
             raise ProblemError(
@@ -52,7 +52,7 @@ class Hoeffding(AbstractExplorer[Bonus]):
         return Bonus(_with_bonus(program, knowledge), Lazy(None, None, self.inner.init(program)))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Bonus, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Bonus, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Bonus]:
         """Plan with the bonus of today, where the last plan has aged."""
         if knowledge.initial is None and not knowledge.counts.episodes:
@@ -67,7 +67,7 @@ class Hoeffding(AbstractExplorer[Bonus]):
         return choice, memory._replace(lazy=lazy)
 
 
-def _with_bonus(program: AffineProgram, knowledge: AbstractKnowledge) -> AffineProgram:
+def _with_bonus(program: AffineProgram, knowledge: AbstractCounted) -> AffineProgram:
     """One more signal after the others; a unit of it is worth the range of what an episode can pay."""
     position = knowledge.pieces.stage.shape[1]
     rows = np.concatenate([program.objective[None], program.rows])
@@ -76,20 +76,20 @@ def _with_bonus(program: AffineProgram, knowledge: AbstractKnowledge) -> AffineP
     return replace(program, objective=wider[0], rows=wider[1:])
 
 
-def _ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge) -> Float[np.ndarray, "r"]:
+def _ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractCounted) -> Float[np.ndarray, "r"]:
     model, planner = knowledge.anything, ExtendedValueIteration()
     layout = model.restrict(knowledge.pieces)
     return np.array([-planner(model, layout, -row).lower - planner(model, layout, row).lower for row in rows])
 
 
-def _world(knowledge: AbstractKnowledge) -> World:
+def _world(knowledge: AbstractCounted) -> World:
     model, psi = knowledge.estimate
     bonus = _bonus(knowledge, len(psi.signals))
     signals = np.concatenate([np.broadcast_to(psi.signals, (len(bonus), *psi.signals.shape[1:])), bonus], axis=1)
     return model, model.restrict(Psi(signals, psi.visits, psi.occupancy)), BackwardInduction()
 
 
-def _bonus(knowledge: AbstractKnowledge, steps: int) -> Float[np.ndarray, "steps 1 S A"]:
+def _bonus(knowledge: AbstractCounted, steps: int) -> Float[np.ndarray, "steps 1 S A"]:
     """For every law: sqrt(log(2 rows n (n + 1) / delta) / (2 n)), and 1 where that is more or n is 0."""
     counts = knowledge.counts
     n, unsure = counts.pairs, counts.support.unsure

@@ -12,7 +12,7 @@ from bidual.explorers._base import AbstractExplorer, Choice
 from bidual.explorers._inner import AbstractInner
 from bidual.explorers._lazy import Lazy, all_laws, one_law, planned, suited
 from bidual.explorers._replanning import AbstractReplanning, Growth
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractCounted
 from bidual.policies import ControlPolicy, DeterministicPolicy
 
 
@@ -33,12 +33,12 @@ class Optimistic(AbstractExplorer[Lazy]):
         """Regret and violation grow like the square root of the number of episodes."""
         return "optimistically: regret and violation of order sqrt(episodes)"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Lazy:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Lazy:
         """Nothing planned."""
         return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan over all laws that may be true, where the last plan has aged."""
         return planned(
@@ -63,12 +63,12 @@ class Thompson(AbstractExplorer[Lazy]):
         """None with constraints."""
         return "by posterior draws: no rate is proved with constraints"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Lazy:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Lazy:
         """Nothing planned."""
         return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Draw a law and plan in it, where the last plan has aged."""
         return planned(
@@ -98,12 +98,12 @@ class Greedy(AbstractExplorer[Lazy]):
         """None at all."""
         return "greedily: no rate is proved"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Lazy:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Lazy:
         """Nothing planned."""
         return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan in the smoothed model, where the last plan has aged."""
         return planned(
@@ -139,12 +139,12 @@ class EpsilonGreedy(AbstractExplorer[Lazy]):
         """None that would not be exponential in the horizon."""
         return "greedily with random actions: no rate is proved"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Lazy:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Lazy:
         """Nothing planned."""
         return Lazy(None, None, suited(self.inner, program).init(program))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Lazy, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Lazy]:
         """Plan in the smoothed model; a step is reached once per episode, so its action can be drawn beforehand."""
         choice, memory = planned(
@@ -179,12 +179,12 @@ class Alternating(AbstractExplorer[tuple[Any, ...]]):
         """That of each, for its own episodes."""
         return f"in turn {'; '.join(member.guarantee for member in self.members)}"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Any, ...]:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> tuple[Any, ...]:
         """All at their start."""
         return tuple(member.init(program, knowledge) for member in self.members)
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: tuple[Any, ...], knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: tuple[Any, ...], knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, tuple[Any, ...]]:
         """Whose turn it is."""
         turn = (draw.number - 1) % len(self.members)

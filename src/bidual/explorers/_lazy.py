@@ -10,7 +10,7 @@ from bidual.explorers._inner import AbstractInner, Corrective, Mixed
 from bidual.explorers._linearised import Linearised
 from bidual.explorers._replanning import AbstractReplanning, Planned
 from bidual.features import Psi
-from bidual.models import AbstractKnowledge, AbstractModel, Known, Layout
+from bidual.models import AbstractCounted, AbstractModel, Known, Layout
 from bidual.planners import AbstractPlanner, BackwardInduction, optimist
 from bidual.policies import DeterministicPolicy, Played
 
@@ -37,7 +37,7 @@ def planned(
     replanning: AbstractReplanning,
     program: AffineProgram | ConvexProgram,
     memory: Lazy,
-    knowledge: AbstractKnowledge,
+    knowledge: AbstractCounted,
     draw: Draw,
     world: Callable[[], World],
 ) -> tuple[Choice, Lazy]:
@@ -49,12 +49,12 @@ def planned(
     return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
 
 
-def all_laws(knowledge: AbstractKnowledge) -> World:
+def all_laws(knowledge: AbstractCounted) -> World:
     """Everything that may be true."""
     return knowledge.optimistic, knowledge.layout, optimist(knowledge.optimistic)
 
 
-def one_law(knowledge: AbstractKnowledge, law: Callable[[], tuple[Known, Psi]]) -> World:
+def one_law(knowledge: AbstractCounted, law: Callable[[], tuple[Known, Psi]]) -> World:
     """A single law to plan in; all of them while it is not known where episodes start."""
     if not knowledge.counts.episodes and knowledge.initial is None:
         return all_laws(knowledge)
@@ -62,16 +62,16 @@ def one_law(knowledge: AbstractKnowledge, law: Callable[[], tuple[Known, Psi]]) 
     return model, model.restrict(psi), BackwardInduction()
 
 
-def _playable(knowledge: AbstractKnowledge, policy: Played) -> Played:
+def _playable(knowledge: AbstractCounted, policy: Played) -> Played:
     """A table over states that only the model knows as a policy for the environment."""
     return knowledge.playable(policy) if isinstance(policy, DeterministicPolicy) else policy
 
 
-def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: AbstractKnowledge) -> bool:
+def _aged(rule: AbstractReplanning, memory: Lazy, knowledge: AbstractCounted) -> bool:
     return memory.planned is None or rule.due(memory.planned, knowledge.counts)
 
 
-def _now(knowledge: AbstractKnowledge) -> Planned:
+def _now(knowledge: AbstractCounted) -> Planned:
     return Planned(knowledge.counts.episodes, knowledge.counts.pairs)
 
 

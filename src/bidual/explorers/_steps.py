@@ -17,7 +17,7 @@ from bidual.dual import AbstractDual, Duals, FollowTheLeader, GradientAscent
 from bidual.explorers._base import AbstractExplorer, Choice
 from bidual.explorers._canonical import canonical
 from bidual.features import Pieces
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractCounted
 from bidual.planners import BackwardInduction, ExtendedValueIteration, Plan, optimist
 from bidual.policies import Played
 from bidual.problem import variational
@@ -53,7 +53,7 @@ class PrimalDual(AbstractExplorer[Steps]):
         """That of the paper."""
         return "by primal-dual steps: regret and violation of the mixture of order sqrt(episodes)"
 
-    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Steps:
+    def init(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Steps:
         """Before the first plan; the compact sets hold whatever an episode can pay under any law."""
         pieces, dual = knowledge.pieces, self.dual
         psi = None if pieces.arrivals or pieces.observed else pieces.psi
@@ -65,7 +65,7 @@ class PrimalDual(AbstractExplorer[Steps]):
         return Steps(functions, pieces, dual, dual.init(functions))
 
     def __call__(
-        self, program: AffineProgram | ConvexProgram, memory: Steps, knowledge: AbstractKnowledge, draw: Draw
+        self, program: AffineProgram | ConvexProgram, memory: Steps, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, Steps]:
         """Plan for the present cost, and step. Plans for bounds and for the start are not run."""
         functions, pieces, dual, duals = memory
@@ -80,17 +80,17 @@ class PrimalDual(AbstractExplorer[Steps]):
         return Choice(_policy(knowledge, plan), aside + 1), memory._replace(duals=dual.step(functions, duals, plan))
 
 
-def _optimistic(knowledge: AbstractKnowledge, pieces: Pieces, theta: Float[np.ndarray, "H d"]) -> Plan:
+def _optimistic(knowledge: AbstractCounted, pieces: Pieces, theta: Float[np.ndarray, "H d"]) -> Plan:
     layout = knowledge.layout if pieces is knowledge.pieces else knowledge.optimistic.restrict(pieces)
     return optimist(knowledge.optimistic)(knowledge.optimistic, layout, theta)
 
 
-def _policy(knowledge: AbstractKnowledge, plan: Plan) -> Played:
+def _policy(knowledge: AbstractCounted, plan: Plan) -> Played:
     assert plan.actions is not None  # only soft plans have none
     return knowledge.playable(knowledge.optimistic.policy(plan.actions))
 
 
-def _aside(knowledge: AbstractKnowledge, pieces: Pieces, duals: Duals[Any]) -> Plan:
+def _aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -> Plan:
     """A plan at the averages, or where an average begins: all policies alike, in the smoothed model."""
     if not duals.soft:
         return _optimistic(knowledge, pieces, duals.theta)
@@ -99,7 +99,7 @@ def _aside(knowledge: AbstractKnowledge, pieces: Pieces, duals: Duals[Any]) -> P
     return BackwardInduction().soft(model, model.restrict(psi), duals.theta)
 
 
-def _least(knowledge: AbstractKnowledge) -> Callable[[Float[np.ndarray, "H d"]], float]:
+def _least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d"]], float]:
     """The least that an episode can pay under any law within the declared support."""
     model = knowledge.anything
     layout = model.restrict(knowledge.pieces)

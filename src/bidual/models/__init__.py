@@ -7,6 +7,7 @@ from bidual.models._base import AbstractModel as AbstractModel
 from bidual.models._base import Layout as Layout
 from bidual.models._candidates import Candidates as Candidates
 from bidual.models._collection import COLLECTIONS as COLLECTIONS
+from bidual.models._counted import AbstractCounted as AbstractCounted
 from bidual.models._counts import Counts as Counts
 from bidual.models._dynamics import AbstractDynamics as AbstractDynamics
 from bidual.models._dynamics import Simulated as Simulated

@@ -1,69 +1,48 @@
-"""The interface of what is known while a model is learned: all laws that may be true, and single ones to plan in."""
+"""The interface of what is known while a model is learned."""
 
 import abc
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeVar
 
-import numpy as np
-from jaxtyping import Float, Int
-
-from bidual._errors import EnvError, ModelError
-from bidual._types import Episode, Placed
-from bidual.features import Pieces, Psi
-from bidual.mdp import TabularMDP
-from bidual.models._arrivals import Paid, expected, paid_on_lists
-from bidual.models._base import Layout
+from bidual._types import Episode
+from bidual.features import Pieces
 from bidual.models._candidates import Candidates
 from bidual.models._collection import Rollout
-from bidual.models._counts import Counts, no_counts
-from bidual.models._elliptical import Rectangular
-from bidual.models._known import Known
-from bidual.models._latents import Latents
-from bidual.models._optimistic import Optimistic
-from bidual.models._plausible import Plausible
-from bidual.models._posterior import lists, lists_for_planner, single_law, start_estimate
-from bidual.policies import DecodedPolicy, DeterministicPolicy, MarkovPolicy, Played
-
-Table = TypeVar("Table", DeterministicPolicy, MarkovPolicy)
+from bidual.policies import Played
 
 
-@dataclass(frozen=True, eq=False)
 class AbstractKnowledge(abc.ABC):
     """Everything that episodes have taught so far; `update` gives the next."""
 
-    counts: Counts
     pieces: Pieces
     horizon: int
-    initial: Float[np.ndarray, "S"] | None
-    delta: float  # the probability that the true law is outside the set, at any time
-    set: str
+    delta: float  # the probability that the truth is outside of what is held possible, at any time
 
     @abc.abstractmethod
     def update(self, *episodes: Episode) -> "AbstractKnowledge":
         """Learn from episodes; raises where one shows what was declared impossible."""
 
-    @abc.abstractmethod
-    def possible(self) -> Rectangular | Plausible | Latents:
-        """All laws that may be true; raises where there can be none."""
-
-    @abc.abstractmethod
-    def drawn(self, rng: np.random.Generator) -> tuple[Known, Psi]:
-        """One law at random, by how likely it is to be true, and the features under it."""
-
-    @abc.abstractmethod
-    def laws(self, rng: np.random.Generator, number: int) -> list[TabularMDP]:
-        """Several such laws, as models."""
-
     @property
     @abc.abstractmethod
     def certifies(self) -> bool:
-        """Whether the set is known to hold the truth with the probability that is claimed."""
+        """Whether what is held possible is known to hold the truth with the probability that is claimed."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """That of its policies."""
+
+    @property
+    @abc.abstractmethod
+    def outline(self) -> tuple[object, ...]:
+        """What stays as it is while episodes are learned from."""
+
+    @property
+    @abc.abstractmethod
+    def told(self) -> bool:
+        """Whether every observed signal was a function of the transition so far."""
 
     @abc.abstractmethod
-    def likely(self) -> Float[np.ndarray, "law S A K"]:
-        """The law that is expected, on the lists of the counts."""
+    def resumed(self, now: "AbstractKnowledge") -> "AbstractKnowledge":
+        """What was known then, to go on from with the probability that is asked for now; raises where it cannot."""
 
     @property
     def candidates(self) -> Candidates | None:
@@ -79,71 +58,3 @@ class AbstractKnowledge(abc.ABC):
         """What is run for a planned policy as rollout `number` (from 1 on): here the policy itself."""
         del number
         return Rollout(policy)
-
-    def at(self, counts: Counts) -> "AbstractKnowledge":
-        """What was known when these were all the episodes."""
-        return replace(self, counts=counts)
-
-    @cached_property
-    def optimistic(self) -> Rectangular | Plausible | Latents:
-        """All laws that may be true."""
-        return self.possible()
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The features for the optimistic planner."""
-        return self.optimistic.restrict(self.pieces)
-
-    @property
-    def anything(self) -> Optimistic:
-        """Every law within the declared support, chance chosen freely: what an episode can possibly pay."""
-        empty = no_counts(self.counts.support, self.counts.noisy)
-        return Optimistic(empty, self.delta, self.initial, "ball", pathwise=True)
-
-    @property
-    def estimate(self) -> tuple[Known, Psi]:
-        """The expected law, and the features under it."""
-        return self.single(self.likely())
-
-    def playable(self, policy: Table) -> Table | DecodedPolicy:
-        """A policy that was made in such a model as one for the environment."""
-        return policy
-
-    def smoothed(self) -> TabularMDP:
-        """The expected law as a model."""
-        return self.model(self.likely())
-
-    def features(self, mdp: TabularMDP) -> Psi:
-        """The features under a model that was made from these counts."""
-        return expected(self.pieces, self._paid, mdp.successors.probabilities)
-
-    def single(self, law: Float[np.ndarray, "law S A K"]) -> tuple[Known, Psi]:
-        """A law on the lists for the exact planner, and the features under it."""
-        start = start_estimate(self.counts, self.initial)
-        return single_law(self.counts, law, start, self._lists), expected(self.pieces, self._paid, law)
-
-    def model(self, law: Float[np.ndarray, "law S A K"]) -> TabularMDP:
-        """A law on the lists as a model."""
-        if not self.counts.episodes and self.initial is None:
-            raise ModelError("nothing is known of where episodes start: run at least one, or declare initial=...")
-        start = start_estimate(self.counts, self.initial)
-        probabilities = law[0] if len(law) == 1 else law
-        return TabularMDP((lists(self.counts), probabilities), start, self.horizon, actions=self.counts.support.allowed)
-
-    def check_starts(self, episodes: Sequence[Episode]) -> None:
-        """Raise where an episode began in a state that the declared start law holds impossible."""
-        starts = (int(episode.states[0]) for episode in episodes)
-        start = None if self.initial is None else next((s for s in starts if not self.initial[s]), None)
-        if start is not None:
-            raise EnvError(
-                f"an episode began in state {start}, which has probability 0 in the start law: declare the true one, "
-                "or an unknown one (hidden_start=True of a simulator, no initial=... of the model)"
-            )
-
-    @cached_property
-    def _paid(self) -> Paid:
-        return paid_on_lists(self.pieces, self.counts, self.delta)
-
-    @cached_property
-    def _lists(self) -> Int[Placed, "1 K A S"]:
-        return lists_for_planner(self.counts)

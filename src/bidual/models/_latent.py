@@ -11,10 +11,10 @@ from bidual._errors import ModelError
 from bidual._types import Episode
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
+from bidual.models._counted import AbstractCounted, Table
 from bidual.models._counts import Counts, no_counts
 from bidual.models._decoded_counts import Tally
 from bidual.models._families import AbstractFamily, Categorical, Gaussian
-from bidual.models._knowledge import AbstractKnowledge, Table
 from bidual.models._known import Known
 from bidual.models._latents import FREED, Latents, latents_of
 from bidual.models._posterior import single_law, start_estimate
@@ -82,7 +82,7 @@ class Latent:
 
 @final
 @dataclass(frozen=True, eq=False)
-class LatentKnowledge(AbstractKnowledge):
+class LatentKnowledge(AbstractCounted):
     """What decoded episodes say. Its counts are those of the latents as they are told apart today."""
 
     declared: Latent

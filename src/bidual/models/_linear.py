@@ -16,9 +16,9 @@ from bidual._types import Episode
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import NOISE
+from bidual.models._counted import AbstractCounted
 from bidual.models._counts import no_counts
 from bidual.models._elliptical import Elliptical
-from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known
 from bidual.models._ridge import Fit, arrivals, fitted, log_vertices, taught
 from bidual.models._support import NOBODY, read_absorbing, read_support
@@ -93,7 +93,7 @@ class LinearMDP:
 
 @final
 @dataclass(frozen=True, eq=False)
-class LinearKnowledge(AbstractKnowledge):
+class LinearKnowledge(AbstractCounted):
     """What the ridge estimate of mu says about every row. Counts are all that it depends on."""
 
     phi: Float[np.ndarray, "step S A d"]

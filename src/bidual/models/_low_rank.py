@@ -18,9 +18,9 @@ from bidual.mdp import TabularMDP
 from bidual.models._arrivals import NOISE
 from bidual.models._candidates import Candidates
 from bidual.models._collection import COLLECTIONS, Rollout, inserted
+from bidual.models._counted import AbstractCounted
 from bidual.models._counts import Counts, no_counts
 from bidual.models._factors import Factors, read_factors
-from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known
 from bidual.models._likelihood import (
     CLASS_SETS,
@@ -120,7 +120,7 @@ class LowRank:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ClassKnowledge(AbstractKnowledge):
+class ClassKnowledge(AbstractCounted):
     """What likelihoods say about the candidates of every step."""
 
     factors: tuple[Factors, ...]

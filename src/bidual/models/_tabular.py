@@ -14,8 +14,8 @@ from bidual._types import Episode
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 from bidual.models._arrivals import expected, paid_on_lists
+from bidual.models._counted import AbstractCounted
 from bidual.models._counts import no_counts
-from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known
 from bidual.models._optimistic import SETS, Optimistic
 from bidual.models._posterior import (
@@ -79,7 +79,7 @@ class Tabular:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Knowledge(AbstractKnowledge):
+class Knowledge(AbstractCounted):
     """What counts alone say: every row of transitions has a set of laws of its own."""
 
     def update(self, *episodes: Episode) -> "Knowledge":

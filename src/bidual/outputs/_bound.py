@@ -14,7 +14,7 @@ from bidual._conclude import record_of
 from bidual.certificate import Record, lower_bound
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
-from bidual.models import AbstractKnowledge, Counts, Latents
+from bidual.models import AbstractCounted, AbstractKnowledge, Counts, Latents
 from bidual.planners import BackwardInduction, optimist
 from bidual.primal_dual import Iteration, primal_dual
 
@@ -30,12 +30,12 @@ class Shown(NamedTuple):
     counts: Counts | None  # in the set that these episodes leave
     plans: int
 
-    def or_better(self, later: "Shown", counts: Counts) -> "Shown":
+    def or_better(self, later: "Shown", *, told: bool) -> "Shown":
         """The better of two bounds: the true law is in all sets at once, so both hold.
 
         Unless a signal was seen since to be no function of the transition: what was shown before rests on that.
         """
-        if not counts.told:
+        if not told:
             return later
         if self.conflict is not None or later.conflict is not None:
             return max(self, later, key=lambda one: one.conflict or 0.0)
@@ -64,8 +64,9 @@ class FinalBound:
 
     def __call__(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Shown:
         """Solve, and let the checker derive the bound from the multipliers."""
-        if not (knowledge.counts.told and knowledge.certifies):
-            return Shown(None, None, None, None, 0)  # a signal is no function of the transition: its mean is not known
+        # Where a signal is no function of the transition its mean is not known.
+        if not (isinstance(knowledge, AbstractCounted) and knowledge.told and knowledge.certifies):
+            return Shown(None, None, None, None, 0)
         possible = knowledge.optimistic
         assert not isinstance(possible, Latents)  # which certify nothing
         duals, plans = self._solved(program, knowledge)
@@ -80,7 +81,7 @@ class FinalBound:
         lower = lower_bound(program, record, possible, knowledge.pieces)
         return Shown(lower, None, record, knowledge.counts, plans)
 
-    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Duals[Any], int]:
+    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> tuple[Duals[Any], int]:
         started, turn = time.perf_counter(), None
         for turn in _loop(program, knowledge):
             duals = turn.duals
@@ -95,7 +96,7 @@ class FinalBound:
         return turn.duals, turn.number
 
 
-def _loop(program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Iterator[Iteration[Any]]:
+def _loop(program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> Iterator[Iteration[Any]]:
     """The corrective loop that suits the program, over all laws that may be true."""
     psi, model, planner = knowledge.layout, knowledge.optimistic, optimist(knowledge.optimistic, _NODES)
     if isinstance(program, AffineProgram):
@@ -103,7 +104,7 @@ def _loop(program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) 
     return primal_dual(program, psi, model, planner, ConicCorrective(), _uniform(program, knowledge))
 
 
-def _uniform(program: ConvexProgram, knowledge: AbstractKnowledge) -> tuple[Reply, ...]:
+def _uniform(program: ConvexProgram, knowledge: AbstractCounted) -> tuple[Reply, ...]:
     """The uniform policy in the smoothed model, to begin with: plans at the edge of a domain defeat the master.
 
     The logarithm of a visit that is 0 is one. Where a bound comes from has no part in its proof.

@@ -18,7 +18,7 @@ from bidual._search import Search, Stated, World, search
 from bidual.certificate import Record, multipliers
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge, known
+from bidual.models import AbstractCounted, known
 from bidual.planners import BackwardInduction
 from bidual.policies import DecodedPolicy, MarkovPolicy, collapse
 from bidual.policies import embedding as embedding_of
@@ -62,7 +62,7 @@ class CertaintyEquivalent:
     gap: float = 1e-5
     time_limit: float = 30.0
 
-    def __call__(self, problem: Problem, knowledge: AbstractKnowledge, rng: np.random.Generator) -> Made:
+    def __call__(self, problem: Problem, knowledge: AbstractCounted, rng: np.random.Generator) -> Made:
         """Solve, see how uncertain the constraints are, tighten them and solve again."""
         mdp = knowledge.smoothed()
         psi, model = knowledge.features(mdp), known(mdp)
@@ -70,7 +70,7 @@ class CertaintyEquivalent:
         program = problem.program()
         program = with_rounding(program, psi, mdp) if isinstance(program, AffineProgram) else program
         found = self._search(problem, program, world)
-        made = _made(program, world, found)
+        made = _made(program, world, found, knowledge)
         if not problem.limits:
             return made
         rooms = self._rooms(problem, program, knowledge, made, found, rng)
@@ -79,7 +79,7 @@ class CertaintyEquivalent:
                 break
             strict = self._search(problem, _tighter(problem, program, rooms), world)
             if strict.duals.feasible and _worth_it(found, strict, made.gamma, rooms):
-                return _made(program, world, strict)
+                return _made(program, world, strict, knowledge)
             rooms = rooms / 2
         return made
 
@@ -91,7 +91,7 @@ class CertaintyEquivalent:
         self,
         problem: Problem,
         program: AffineProgram | ConvexProgram,
-        knowledge: AbstractKnowledge,
+        knowledge: AbstractCounted,
         made: Made,
         found: Search,
         rng: np.random.Generator,
@@ -150,11 +150,11 @@ def _tighter(
     return strict.program()
 
 
-def _made(program: AffineProgram | ConvexProgram, world: World, found: Search) -> Made:
+def _made(program: AffineProgram | ConvexProgram, world: World, found: Search, knowledge: AbstractCounted) -> Made:
     plans = [None if reply is None else reply.plan for reply in found.replies]
     policy = collapse(mixture_of(world, BackwardInduction(), plans, found.duals.weights), world.mdp)
     return Made(
-        policy=policy,
+        policy=knowledge.playable(policy),
         table=policy,
         mdp=world.mdp,
         embedding=embedding_of(world.mdp, world.psi, policy),

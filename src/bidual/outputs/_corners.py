@@ -41,10 +41,12 @@ class Corners:
 
 
 def corners(program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Corners | None:
-    """None for linear problems, which need no corners, and for those with too many."""
+    """None for linear problems, which need no corners, and for those with too many or without ends."""
     if isinstance(program, AffineProgram) or program.num_auxiliary or not 0 < program.image.size <= MOST_NUMBERS:
         return None
     rows = np.array([program.image.adjoint(unit) for unit in np.eye(program.image.size)])
     low, high = ranges(rows, knowledge)
+    if not np.isfinite([low, high]).all():
+        return None
     offset = program.image.offset
     return Corners(program, Payments(knowledge.pieces, rows, offset), low + offset, high + offset)

@@ -34,7 +34,7 @@ def evaluated(
     number: int,
 ) -> Estimates:
     """Estimates from fresh episodes of one policy, in evaluation round `number`."""
-    curved = isinstance(program, ConvexProgram)
+    curved = linear.numbers.size < 1 + program.equality.size
     seen = Round(
         number=number,
         paid=linear.payments(episodes),

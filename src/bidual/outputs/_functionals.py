@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.models import AbstractKnowledge
+from bidual.models import AbstractCounted, AbstractKnowledge
 from bidual.outputs._samples import Payments
 from bidual.planners import ExtendedValueIteration
 from bidual.problem import Problem, linear_part
@@ -16,7 +16,10 @@ from bidual.problem import Problem, linear_part
 @final
 @dataclass(frozen=True, eq=False)
 class Functionals:
-    """The linear ones among f (number 0) and g (from 1 on), with the range of what one episode can pay."""
+    """The linear ones among f (number 0) and g (from 1 on), with the range of what one episode can pay.
+
+    Only what has such a range is here: nothing can be said of a mean otherwise.
+    """
 
     payments: Payments
     numbers: Int[np.ndarray, "r"]
@@ -28,6 +31,8 @@ def functionals(problem: Problem, program: AffineProgram | ConvexProgram, knowle
     """What can be averaged over episodes, with ranges from the declared support and bounds of signals."""
     rows, constants, numbers = _linear_rows(problem, program)
     low, high = ranges(rows, knowledge)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    rows, constants, numbers, low, high = (part[bounded] for part in (rows, constants, numbers, low, high))
     payments = Payments(knowledge.pieces, rows, constants)
     return Functionals(payments, numbers, low + constants, high + constants)
 
@@ -61,9 +66,23 @@ def ranges(
     rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
     """The least and the most that an episode can pay: planning where chance is on one's side, and where it is not."""
+    if not isinstance(knowledge, AbstractCounted):
+        return _declared(rows, knowledge)
     model, planner = knowledge.anything, ExtendedValueIteration()
     layout = model.restrict(knowledge.pieces)
     low = np.array([planner(model, layout, row).lower for row in rows])
     high = np.array([-planner(model, layout, -row).lower for row in rows])
     slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of the planner's arithmetic
+    return low - slack, high + slack
+
+
+def _declared(
+    rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
+) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
+    """The same from the bounds of the signals alone; after the end of an episode they are 0."""
+    ends = np.array([[one.low, one.high, 0.0] for _, one in knowledge.pieces.observed])
+    with np.errstate(invalid="ignore"):
+        paid = np.where(rows[..., None] == 0, 0.0, rows[..., None] * ends)
+    low, high = paid.min(axis=-1).sum(axis=(1, 2)), paid.max(axis=-1).sum(axis=(1, 2))
+    slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of sums in another order
     return low - slack, high + slack

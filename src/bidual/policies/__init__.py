@@ -9,6 +9,7 @@ from bidual.policies._collapse import visits as visits
 from bidual.policies._control import AbstractController as AbstractController
 from bidual.policies._control import AffineFeedback as AffineFeedback
 from bidual.policies._control import ControlPolicy as ControlPolicy
+from bidual.policies._control import RandomControls as RandomControls
 from bidual.policies._decoded import DecodedPolicy as DecodedPolicy
 from bidual.policies._decoded import Decoder as Decoder
 from bidual.policies._decoded_files import DECODED as DECODED

@@ -66,6 +66,48 @@ class AffineFeedback(AbstractController):
 
 @final
 @dataclass(frozen=True, eq=False)
+class RandomControls(AbstractController):
+    """Controls at random around the middle of their limits, alike at neighbouring steps: to begin with.
+
+    Independent noise would cancel itself out within a few steps and lead nowhere.
+    """
+
+    horizon: int
+    dimension: int
+    low: Float[np.ndarray, "m"]
+    high: Float[np.ndarray, "m"]
+    deviation: float = 0.5  # in halves of the range
+    colour: float = 0.9  # the correlation of neighbouring steps
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m)."""
+        return self.horizon, self.dimension, self.low.size
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of its settings."""
+        settings = np.array([self.horizon, self.dimension, self.deviation, self.colour])
+        return blake2b(b"random" + settings.tobytes() + self.low.tobytes() + self.high.tobytes()).digest()
+
+    def start(self, rng: np.random.Generator) -> Float[np.ndarray, "H m"]:
+        """All controls of the episode: first-order autoregressive noise of constant variance."""
+        noise = rng.standard_normal((self.horizon, self.low.size))
+        noise[1:] *= np.sqrt(1 - self.colour**2)
+        for h in range(1, self.horizon):
+            noise[h] += self.colour * noise[h - 1]
+        return (self.low + self.high) / 2 + self.deviation * (self.high - self.low) / 2 * noise
+
+    def act(
+        self, memory: Float[np.ndarray, "H m"], h: int, s: Float[np.ndarray, "n"]
+    ) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "H m"]]:
+        """That of the step, whatever the state."""
+        del s
+        return memory[h], memory
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class ControlPolicy(AbstractPolicy):
     """A controller whose controls are kept within limits.
 

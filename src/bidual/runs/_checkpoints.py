@@ -76,7 +76,7 @@ class Checkpoints:
         course, journal = unpacked(words, arrays, self._first), Journal(self._run, parts)
         if journal.count != course.episodes:
             raise ArchiveError(f"{path} is at episode {course.episodes}, but has policies of {journal.count}")
-        shape = (self._first.loop.knowledge.horizon, *self._first.loop.knowledge.counts.pairs.shape[1:])
+        shape = self._first.loop.knowledge.shape
         if _outline(course) != _outline(self._first) or any(policy.shape != shape for policy in journal.distinct):
             raise ArchiveError(f"{path} is of another problem")
         self._journal = journal
@@ -94,6 +94,4 @@ class Checkpoints:
 
 def _outline(course: Course) -> tuple[object, ...]:
     """What every course of a run has in common with its first."""
-    knowledge = course.loop.knowledge
-    settings = knowledge.counts.pairs.shape, knowledge.horizon, knowledge.delta, knowledge.set
-    return *settings, course.executed.total.shape, course.sums is None, type(course.loop.memory)
+    return *course.loop.knowledge.outline, course.executed.total.shape, course.sums is None, type(course.loop.memory)

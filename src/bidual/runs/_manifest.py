@@ -18,7 +18,7 @@ from bidual._errors import RunError
 from bidual._prepare import Setting
 from bidual._version import __version__
 from bidual.envs import AbstractEnvironment, Simulator
-from bidual.models import AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
+from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
 from bidual.saved import stored_program
 
 FILE = "run.json"
@@ -29,7 +29,7 @@ _PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "cvxpy", "clarabel", "gymnasium"
 
 def facts_of(setting: Setting, batch: int, task: str | None) -> dict[str, Any]:
     """What the course of a run depends on, by name: settings as they are, arrays by their checksums."""
-    counts, pieces = setting.knowledge.counts, setting.knowledge.pieces
+    pieces = setting.knowledge.pieces
     words, arrays = stored_program(setting.problem.program())
     observed = [[position, one.low, one.high, one.noisy, one.at_end] for position, one in pieces.observed]
     return {
@@ -42,11 +42,21 @@ def facts_of(setting: Setting, batch: int, task: str | None) -> dict[str, Any]:
         "steps, states and actions": list(setting.env.shape),
         "problem": _digest(words, setting.problem.maximises, *arrays.values()),
         "features": _digest(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
+        **_declared(setting.knowledge),
+    }
+
+
+def _declared(knowledge: AbstractKnowledge) -> dict[str, Any]:
+    """What was said of the transitions."""
+    if not isinstance(knowledge, AbstractCounted):
+        return {}
+    counts, initial = knowledge.counts, knowledge.initial
+    return {
         "declared successors": _digest([], counts.support.states, counts.support.allowed, counts.support.absorbing),
-        "start law": "learned" if setting.knowledge.initial is None else _digest([], setting.knowledge.initial),
-        "set": setting.knowledge.set,
+        "start law": "learned" if initial is None else _digest([], initial),
+        "set": knowledge.set,
         "stationary": len(counts.pairs) == 1,
-        "class": _class(setting.knowledge),
+        "class": _class(knowledge),
     }
 
 

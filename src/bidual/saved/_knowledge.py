@@ -16,7 +16,7 @@ from bidual.models import (
     COLLECTIONS,
     LINEAR_SETS,
     SETS,
-    AbstractKnowledge,
+    AbstractCounted,
     ClassKnowledge,
     Counts,
     Knowledge,
@@ -30,7 +30,7 @@ from bidual.saved._arrays import Stored, exactly
 from bidual.saved._factors import restored_factors, stored_factors
 
 
-def stored_knowledge(knowledge: AbstractKnowledge) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def stored_knowledge(knowledge: AbstractCounted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What is known as JSON values and arrays; the probability of failure is not part of it."""
     counts, pieces = knowledge.counts, knowledge.pieces
     words = {
@@ -64,7 +64,7 @@ def stored_knowledge(knowledge: AbstractKnowledge) -> tuple[dict[str, Any], dict
 
 def restored_knowledge(
     words: dict[str, Any], stored: Stored, shape: tuple[int, int, int], delta: float
-) -> AbstractKnowledge:
+) -> AbstractCounted:
     """The knowledge that was stored, over (H, S, A); `ValueError` where its parts do not fit together."""
     sets = CLASS_SETS if "class" in words else LINEAR_SETS if "linear" in words else SETS
     if words["set"] not in sets:

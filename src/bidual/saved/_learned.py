@@ -18,7 +18,7 @@ from bidual.certificate import Certificate, Record, Round, Sampled, Spans, certi
 from bidual.constraints import constraint_results, status_of_learned
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
-from bidual.models import AbstractKnowledge, ClassKnowledge
+from bidual.models import AbstractCounted, ClassKnowledge
 from bidual.problem import Line
 from bidual.rounding import with_planner_resolution
 from bidual.saved._arrays import Stored, exactly
@@ -145,7 +145,7 @@ def _evidence(manifest: dict[str, Any], stored: Stored) -> Sampled:
     )
 
 
-def _guessed(rounds: tuple[Round, ...], knowledge: AbstractKnowledge) -> bool:
+def _guessed(rounds: tuple[Round, ...], knowledge: AbstractCounted) -> bool:
     """Whether the value is that of the learned model: without episodes, and where a class knows it better than they."""
     return not rounds or isinstance(knowledge, ClassKnowledge)
 
