@@ -12,6 +12,8 @@ from bidual.models._counts import Counts as Counts
 from bidual.models._dynamics import AbstractDynamics as AbstractDynamics
 from bidual.models._dynamics import Simulated as Simulated
 from bidual.models._dynamics import Stage as Stage
+from bidual.models._ellipsoid import Ellipsoid as Ellipsoid
+from bidual.models._ellipsoid import outer_ellipsoid as outer_ellipsoid
 from bidual.models._elliptical import Elliptical as Elliptical
 from bidual.models._elliptical import Rectangular as Rectangular
 from bidual.models._factors import Factors as Factors
@@ -41,6 +43,12 @@ from bidual.models._optimistic import Rows as Rows
 from bidual.models._plausible import Expected as Expected
 from bidual.models._plausible import Members as Members
 from bidual.models._plausible import Plausible as Plausible
+from bidual.models._regressed import Regressed as Regressed
+from bidual.models._regressed import World as World
+from bidual.models._regression import Moments as Moments
+from bidual.models._regression import Posterior as Posterior
+from bidual.models._regression import no_moments as no_moments
+from bidual.models._regression import posterior as posterior
 from bidual.models._tabular import Knowledge as Knowledge
 from bidual.models._tabular import Tabular as Tabular
 
