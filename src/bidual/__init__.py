@@ -11,6 +11,7 @@ from bidual._version import __version__
 if TYPE_CHECKING:
     from bidual import (
         bounds,
+        control,
         convex,
         dual,
         envs,
@@ -80,6 +81,7 @@ _HOME = {
 }
 _MODULES = (
     "bounds",
+    "control",
     "convex",
     "dual",
     "envs",
@@ -117,6 +119,7 @@ __all__ = [
     "bounds",
     "check",
     "check_convex",
+    "control",
     "convex",
     "dual",
     "envs",

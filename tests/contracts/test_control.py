@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.features import computed, signal
-from bidual.models import AbstractDynamics, Simulated
+from bidual.control import AbstractOptimism, BestOf, Bonus, Hallucinated, Mean, Thompson
+from bidual.features import computed, fourier, linear, signal
+from bidual.models import AbstractDynamics, Regressed, Simulated
 from bidual.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
 from tests.helpers import random_instance
+from tests.regressions import world
 
 H, N, M = 4, 3, 2
 RNG = np.random.default_rng(0)
@@ -20,7 +22,26 @@ FEATURES = computed(
     effort=signal(lambda x, u, y: u @ u, 0.0, 1.0),
     both=signal(lambda x, u, y: jnp.concatenate([x, y]), -2.0, 2.0, size=6),
 )
-DYNAMICS = {"simulated": Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum())}
+OPTIMISMS = {
+    "mean": Mean(),
+    "draw": Thompson(),
+    "best of draws": BestOf(3, scale=2.0),
+    "hallucinated": Hallucinated(0.5, rank=3),
+    "hallucinated exactly": Hallucinated(0.5, rank=None),
+    "bonus": Bonus(2.0, rank=3),
+}
+WORLDS = {
+    "fourier": world(fourier(20), N, (LOW, HIGH)),
+    "linear, actions": world(linear(constant=True), N, (LOW, HIGH), discrete=True),
+}
+DYNAMICS = {
+    "simulated": Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum()),
+} | {
+    f"{name}, {kind}, {i}": one
+    for name, optimism in OPTIMISMS.items()
+    for kind, known in WORLDS.items()
+    for i, one in enumerate(optimism(known, np.random.default_rng(0)))
+}
 CONTROLLERS = {
     "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N))),
     "random controls": RandomControls(H, N, LOW, HIGH),
@@ -30,6 +51,7 @@ CONTROLLERS = {
 def test_every_implementation_is_here():
     assert {type(one) for one in DYNAMICS.values()} == set(AbstractDynamics.__subclasses__())
     assert {type(one) for one in CONTROLLERS.values()} == set(AbstractController.__subclasses__())
+    assert {type(one) for one in OPTIMISMS.values()} == set(AbstractOptimism.__subclasses__())
 
 
 def test_signals_are_where_their_parts_say_and_within_their_bounds():
@@ -78,11 +100,49 @@ def test_dynamics_go_through_compiled_code_as_arguments(dynamics):
     s, u, noise = (jnp.asarray(RNG.normal(size=size), dtype=jnp.float32) for size in (n, m, n))
     plain, bonus = dynamics.step(s, u, jnp.zeros(e), noise)
     inside, same = jax.jit(lambda d, *args: d.step(*args))(dynamics, s, u, jnp.zeros(e), noise)
-    np.testing.assert_allclose(np.asarray(inside), np.asarray(plain), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(inside), np.asarray(plain), rtol=1e-5, atol=1e-5)
     assert plain.shape == (n,)
-    assert float(bonus) == float(same) >= 0
+    assert float(same) == pytest.approx(float(bonus), rel=1e-5)
+    assert float(bonus) >= 0
     low, high = dynamics.limits
     assert low.shape == high.shape == (m,)
+
+
+def test_noise_and_extras_move_the_mean_by_as_much_as_they_may(dynamics):
+    """Steps are differentiable at extras of 0, and no extras move further than the longest do."""
+    n, m, e = dynamics.sizes
+    s, u, zero = jnp.zeros(n), jnp.full(m, 0.1), jnp.zeros(n)
+    mean, _ = dynamics.step(s, u, jnp.zeros(e), zero)
+    noisy, _ = dynamics.step(s, u, jnp.zeros(e), jnp.ones(n))
+    np.testing.assert_allclose(np.asarray(noisy - mean), dynamics.deviation, rtol=1e-4, atol=1e-6)
+    slope = jax.jacobian(lambda e: dynamics.step(s, u, e, zero)[0])(jnp.zeros(e))
+    assert np.isfinite(np.asarray(slope)).all()
+    if e:
+        short, long = (np.asarray(dynamics.step(s, u, size * jnp.ones(e), zero)[0] - mean) for size in (0.1, 1e3))
+        reach = np.linalg.norm(long)
+        assert reach > 0
+        np.testing.assert_allclose(short, long * 0.1 * np.sqrt(e), rtol=1e-3, atol=1e-6)
+
+
+@pytest.fixture(params=OPTIMISMS)
+def optimism(request):
+    return OPTIMISMS[request.param]
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_optimism_makes_dynamics_of_what_is_known(optimism, kind):
+    known = WORLDS[kind]
+    made, again, other = (optimism(known, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert all(isinstance(one, Regressed) and one.discrete == known.discrete for one in made)
+    assert len(made) == (optimism.n if isinstance(optimism, BestOf) else 1)
+    for one, same, else_ in zip(made, again, other, strict=True):
+        np.testing.assert_array_equal(one.W, same.W)
+        drawn = isinstance(optimism, Thompson | BestOf)
+        assert np.array_equal(one.W, else_.W) != drawn
+        assert np.array_equal(one.W, known.posterior.mean) != drawn
+        np.testing.assert_array_equal(one.limits, known.limits)
+    assert optimism.words
+    assert hash(optimism) == hash(type(optimism)(**vars(optimism)))
 
 
 @pytest.fixture(params=CONTROLLERS)

@@ -24,6 +24,7 @@ ROWS = (
     ("envs",),
     ("models",),
     ("planners",),
+    ("control",),
     ("dual",),
     ("primal_dual",),
     ("explorers",),

@@ -29,6 +29,7 @@ PUBLIC = [
     "bounds",
     "check",
     "check_convex",
+    "control",
     "convex",
     "dual",
     "envs",
@@ -88,6 +89,14 @@ MODULES = {
         "multipliers_of_slope",
         "repaired",
         "run_clarabel",
+    ],
+    "control": [
+        "AbstractOptimism",
+        "BestOf",
+        "Bonus",
+        "Hallucinated",
+        "Mean",
+        "Thompson",
     ],
     "dual": [
         "AbstractDual",
