@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-solve bench-price bench-runs bench-sweep clean
+.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-solve bench-price bench-regulators bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy
 
 bench-price: $(DEV)  ## a price curve of twenty limits, in cold solves
 	$(BIN)/python -m benchmarks.price
+
+bench-regulators: $(DEV)  ## learned dynamics: cosines, and rollouts with and without optimism
+	$(BIN)/python -m benchmarks.regulators
 
 bench-runs: $(DEV)  ## what storing a run costs
 	$(BIN)/python -m benchmarks.runs

@@ -60,10 +60,10 @@ def test_the_outer_ellipsoid_is_outside(situation, rank):
 
 @given(situations, st.integers(1, D - 1))
 def test_the_ends_that_are_kept_are_the_best(situation, rank):
-    """All splits of the rank, by their definition: excess over what was seen and a unit of every direction."""
+    """All splits of the rank, by their definition: excess over what was seen, and what the ridge stands for."""
     known, _ = situation
     values, vectors = known.spectrum
-    weights = known.moments.gram + np.eye(D)
+    weights = known.moments.gram + known.ridge * np.eye(D)
 
     def excess(first):
         between = slice(first, D - rank + first)
@@ -72,8 +72,9 @@ def test_the_ends_that_are_kept_are_the_best(situation, rank):
         return np.trace(apart.T @ weights @ apart)
 
     ellipsoid = outer_ellipsoid(known, rank)
-    matrix = ellipsoid.rest * np.eye(D) + ellipsoid.root.T @ (ellipsoid.signs[:, None] * ellipsoid.root)
-    found = np.sum((matrix - np.linalg.inv(weights - np.eye(D) + known.ridge * np.eye(D))) * weights)
+    v, factors = ellipsoid.directions, ellipsoid.inverse - ellipsoid.rest
+    matrix = ellipsoid.rest * np.eye(D) + v.T @ (factors[:, None] * v)
+    found = np.sum((matrix - np.linalg.inv(weights)) * weights)
     best, size = min(excess(first) for first in range(rank + 1)), np.trace(weights) / known.ridge
     assert found == pytest.approx(best, rel=1e-6, abs=1e-10 * size)
 

@@ -71,9 +71,9 @@ class FourierMap(AbstractMap):
         return self.n, inputs - self.n, d
 
     def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
-        """One product and one cosine."""
+        """One product and one cosine; the vector is on the left, so that samples in a batch are rows of the product."""
         frequencies, phases = (jnp.asarray(part, s.dtype) for part in (self.frequencies, self.phases))
-        return cosine(frequencies @ jnp.concatenate([s, u]) + phases) * (len(phases) ** -0.5)
+        return cosine(jnp.concatenate([s, u]) @ frequencies.T + phases) * (len(phases) ** -0.5)
 
 
 @final

@@ -57,7 +57,7 @@ class Regressed(AbstractDynamics):
         """The estimate, the displacement that the extras choose, and noise."""
         W, deviation, low, high = (jnp.asarray(part, s.dtype) for part in (self.W, self.deviation, self.low, self.high))
         phi = self.phi(s, self._seen(u))
-        moved, bonus = s + W @ phi + deviation * noise, jnp.zeros((), s.dtype)
+        moved, bonus = s + phi @ W.T + deviation * noise, jnp.zeros((), s.dtype)
         if self.ellipsoid is not None:
             sigma = self.ellipsoid.sigma(phi)
             if self.beta is not None:
