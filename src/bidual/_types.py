@@ -39,6 +39,17 @@ def float64(function: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def float32(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` in single precision, likewise: for sampling, whose own error is far larger than rounding."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.enable_x64(False):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
 def placed(array: np.ndarray) -> Placed:
     """An array for compiled code, on its device if it is large: a small one is faster handed over with every call."""
     array = np.ascontiguousarray(array)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, final
 from bidual._errors import ProblemError
 from bidual.dual import AbstractDual, Duals, Program, Reply
 from bidual.features import Psi
-from bidual.models import AbstractModel, Layout
+from bidual.models import AbstractModel, Layout, Stage
 from bidual.planners import AbstractPlanner, AbstractSoftPlanner, Plan
 
 M = TypeVar("M", bound=AbstractModel)
@@ -36,14 +36,14 @@ class Iteration(Generic[Memory]):
 
 def primal_dual(
     program: Program,
-    psi: Psi | Layout,
+    psi: Psi | Layout | Stage,
     model: M,
     planner: AbstractPlanner[M],
     dual: AbstractDual[Program, Memory],
     known: Sequence[Reply] = (),
 ) -> Iterator[Iteration[Memory]]:
     """Variational primal-dual policy optimisation, for as long as the caller asks."""
-    features = psi if isinstance(psi, Layout) else model.restrict(psi)
+    features: Any = psi if isinstance(psi, Layout) else model.restrict(psi)
     duals = dual.restart(program, known) if known else dual.init(program)
     if duals.weights.size:
         yield Iteration(0, None, duals)
@@ -53,7 +53,7 @@ def primal_dual(
         yield Iteration(number, reply, duals)
 
 
-def _answer(planner: AbstractPlanner[M], model: M, features: Layout, duals: Duals[Any]) -> Plan:
+def _answer(planner: AbstractPlanner[M], model: M, features: Any, duals: Duals[Any]) -> Plan:  # noqa: ANN401
     """The cheapest plan, or the soft one where the dual player wants it."""
     if not duals.soft:
         return planner(model, features, duals.theta)

@@ -1,8 +1,29 @@
-"""Plans for vectors under controls: what to hope for, how to plan, how to act."""
+"""Plans for vectors under controls: what to hope for, how to plan, what to execute, what that is expected to see."""
 
+from bidual.control._execution import AbstractExecution as AbstractExecution
+from bidual.control._execution import Feedback as Feedback
+from bidual.control._execution import Mpc as Mpc
+from bidual.control._execution import OpenLoop as OpenLoop
 from bidual.control._optimism import AbstractOptimism as AbstractOptimism
 from bidual.control._optimism import BestOf as BestOf
 from bidual.control._optimism import Bonus as Bonus
 from bidual.control._optimism import Hallucinated as Hallucinated
 from bidual.control._optimism import Mean as Mean
 from bidual.control._optimism import Thompson as Thompson
+from bidual.control._planner import Regulator as Regulator
+from bidual.control._planner import Sought as Sought
+from bidual.control._receding import Receding as Receding
+from bidual.control._riccati import Laws as Laws
+from bidual.control._riccati import LinearQuadratic as LinearQuadratic
+from bidual.control._riccati import expected as expected
+from bidual.control._riccati import linear_quadratic as linear_quadratic
+from bidual.control._riccati import lower_bound as lower_bound
+from bidual.control._rollouts import AbstractLaw as AbstractLaw
+from bidual.control._rollouts import embedding as embedding
+from bidual.control._sampling import Elites as Elites
+from bidual.control._sampling import Exponential as Exponential
+from bidual.control._sampling import Sampling as Sampling
+from bidual.control._sampling import cem as cem
+from bidual.control._sampling import dmd as dmd
+from bidual.control._sampling import icem as icem
+from bidual.control._sampling import mppi as mppi

@@ -52,6 +52,11 @@ class AbstractDynamics(AbstractModel):
     ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
         """The next state for a draw of standard normal noise (zeros: the mean), and a bonus that is worth its size."""
 
+    def taken(self, u: Float[Array, "m"]) -> Float[Array, "m"]:
+        """The control as it is carried out, and as signals see it: held to its limits."""
+        low, high = (jnp.asarray(end, dtype=u.dtype) for end in self.limits)
+        return jnp.clip(u, low, high)
+
     def restrict(self, psi: Stage) -> Stage:
         """Nothing to lay out: features are computed along the way."""
         return psi

@@ -2,15 +2,21 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._types import Placed
 from bidual.models import AbstractModel, Layout
+from bidual.policies import ControlPolicy
 
 M = TypeVar("M", bound=AbstractModel)
+
+if TYPE_CHECKING:
+    Actions = Any  # only the model that was planned in knows which
+else:
+    Actions = Int[Placed, "H R"] | ControlPolicy | None  # over the model's states; for vectors a policy; soft: none
 
 
 @final
@@ -18,7 +24,7 @@ M = TypeVar("M", bound=AbstractModel)
 class Plan:
     """The answer to one linear cost theta: the cheapest policy or, where a soft one was asked for, the soft one."""
 
-    actions: Int[Placed, "H R"] | None  # over the model's states; ``model.policy`` makes a policy of them
+    actions: Actions  # ``model.policy`` makes a policy of them
     embedding: Float[np.ndarray, "H d"]  # (H, 0) once only its image is needed
     value: float  # theta . embedding, what this policy pays; for a soft policy the log-partition V_0
     lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner and for soft policies
@@ -29,12 +35,12 @@ class AbstractPlanner(abc.ABC, Generic[M]):
     """The planner player: which policy is cheapest for this cost?"""
 
     @abc.abstractmethod
-    def __call__(self, model: M, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
+    def __call__(self, model: M, psi: Any, theta: Float[np.ndarray, "H d"]) -> Plan:  # noqa: ANN401
         """Minimise theta . Psi over policies and over what the model holds possible.
 
         Args:
             model: what may be true.
-            psi: the features over the model's states, from ``model.restrict``.
+            psi: the features as ``model.restrict`` gives them: a `Layout` over its states, a `Stage` for vectors.
             theta: the linear cost per step and feature.
         """
 

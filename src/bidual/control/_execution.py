@@ -1,0 +1,200 @@
+"""What is executed of a plan: its controls as they are, with gains against noise, or only the first few of them."""
+
+import abc
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from bidual._errors import ProblemError
+from bidual._types import float64
+from bidual.control._feedback import regulated
+from bidual.control._receding import Receding
+from bidual.control._rollouts import AbstractLaw
+from bidual.control._sampling import Sampling
+from bidual.models import AbstractDynamics, Stage
+from bidual.policies import AffineFeedback, ControlPolicy
+
+
+@final
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True, eq=False)
+class Affine(AbstractLaw):
+    """Affine feedback in compiled code, with the extras of the plan."""
+
+    controls: Float[Any, "H m"]
+    states: Float[Any, "H n"]
+    gains: Float[Any, "H m n"]
+    extras: Float[Any, "H e"]
+
+    def begin(self, key: Key[Array, ""]) -> None:
+        """Nothing to remember."""
+        del key
+
+    def control(
+        self, memory: None, h: Int[Array, ""], s: Float[Array, "n"]
+    ) -> tuple[Float[Array, "m"], Float[Array, "e"], None]:
+        """The affine law of the step."""
+        controls, states, gains, extras = (
+            jnp.asarray(part)[h] for part in (self.controls, self.states, self.gains, self.extras)
+        )
+        return controls + gains @ (s - states), extras, memory
+
+
+class Executed(NamedTuple):
+    """A policy, and the same for rollouts in the model, where it chooses the extras too."""
+
+    policy: ControlPolicy
+    law: AbstractLaw
+
+
+class AbstractExecution(abc.ABC):
+    """From a sequence of controls and extras to a policy."""
+
+    @abc.abstractmethod
+    def ahead(self, horizon: int) -> int:
+        """How many steps a plan must have at the start of an episode."""
+
+    @abc.abstractmethod
+    def __call__(
+        self,
+        dynamics: AbstractDynamics,
+        psi: Stage,
+        theta: Float[np.ndarray, "H p"],
+        nominal: Float[np.ndarray, "T q"],
+        sampler: Sampling,
+    ) -> Executed:
+        """Execute a plan.
+
+        Args:
+            dynamics: what the plan was made in.
+            psi: what is paid for, and from where.
+            theta: the cost that it was made for.
+            nominal: controls and extras, from the central start state.
+            sampler: how to plan again, where that is done.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class OpenLoop(AbstractExecution):
+    """The controls of the plan, whatever is observed."""
+
+    def ahead(self, horizon: int) -> int:
+        """All steps."""
+        return horizon
+
+    def __call__(
+        self,
+        dynamics: AbstractDynamics,
+        psi: Stage,
+        theta: Float[np.ndarray, "H p"],
+        nominal: Float[np.ndarray, "T q"],
+        sampler: Sampling,
+    ) -> Executed:
+        """Gains of 0."""
+        del theta, sampler
+        n, m, _ = dynamics.sizes
+        H = psi.horizon
+        return _affine(dynamics, nominal, nominal[:, :m], np.zeros((H, n)), np.zeros((H, m, n)))
+
+
+@final
+@dataclass(frozen=True)
+class Feedback(AbstractExecution):
+    """The controls of the plan, and gains against what leads away from its path; an explicit affine law.
+
+    Args:
+        steps: descents from the sampled plan (differential programming) before gains are taken. Controls that do not
+            pay less are not taken. One step is exact where dynamics are linear and the cost is convex and quadratic.
+    """
+
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, int) or isinstance(self.steps, bool) or self.steps < 0:
+            raise ProblemError(f"steps must be a whole number of at least 0; got {self.steps!r}")
+
+    def ahead(self, horizon: int) -> int:
+        """All steps."""
+        return horizon
+
+    @float64
+    def __call__(
+        self,
+        dynamics: AbstractDynamics,
+        psi: Stage,
+        theta: Float[np.ndarray, "H p"],
+        nominal: Float[np.ndarray, "T q"],
+        sampler: Sampling,
+    ) -> Executed:
+        """In double precision: derivatives of derivatives lose digits."""
+        del sampler
+        along = regulated(dynamics, psi.features, theta, central(psi), nominal, self.steps)
+        return _affine(dynamics, nominal, *(np.asarray(part) for part in along[:3]))
+
+
+@final
+@dataclass(frozen=True)
+class Mpc(AbstractExecution):
+    """Planning again from the state that was reached: model predictive control.
+
+    Args:
+        every: after how many steps.
+        horizon: how far ahead: "shrinking" to the end of the episode, or a number of steps.
+    """
+
+    every: int = 1
+    horizon: int | Literal["shrinking"] = "shrinking"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
+            raise ProblemError(f"every must be a whole number of at least 1; got {self.every!r}")
+        if self.horizon == "shrinking":
+            return
+        if not isinstance(self.horizon, int) or isinstance(self.horizon, bool) or self.horizon < self.every:
+            raise ProblemError(
+                f'horizon must be "shrinking" or a whole number of at least every={self.every}: '
+                f"a plan must last until the next one; got {self.horizon!r}"
+            )
+
+    def ahead(self, horizon: int) -> int:
+        """The look-ahead, which ends with the episode."""
+        return horizon if self.horizon == "shrinking" else min(self.horizon, horizon)
+
+    def __call__(
+        self,
+        dynamics: AbstractDynamics,
+        psi: Stage,
+        theta: Float[np.ndarray, "H p"],
+        nominal: Float[np.ndarray, "T q"],
+        sampler: Sampling,
+    ) -> Executed:
+        """The plan is what the first replanning starts from."""
+        controller = Receding(dynamics, theta, nominal, psi.features, sampler, min(self.every, len(nominal)))
+        low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
+        return Executed(dynamics.policy(ControlPolicy(controller, low, high)), controller)
+
+
+def central(psi: Stage) -> Float[np.ndarray, "n"]:
+    """The start state nearest to the mean of all of them, which itself may be no state at all."""
+    apart = psi.starts - psi.starts.mean(axis=0)
+    return psi.starts[int(np.argmin(np.einsum("kn,kn->k", apart, apart)))]
+
+
+def _affine(
+    dynamics: AbstractDynamics,
+    nominal: Float[np.ndarray, "H q"],
+    controls: Float[np.ndarray, "H m"],
+    states: Float[np.ndarray, "H n"],
+    gains: Float[np.ndarray, "H m n"],
+) -> Executed:
+    low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
+    law = AffineFeedback(controls.astype(np.float64), states, gains)
+    extras = nominal[:, dynamics.sizes[1] :].astype(np.float64)
+    policy = dynamics.policy(ControlPolicy(law, low, high))
+    return Executed(policy, Affine(law.controls, law.states, law.gains, extras))

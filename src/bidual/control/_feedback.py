@@ -1,0 +1,151 @@
+"""Gains against noise: the linear-quadratic regulator along a path of the mean dynamics (differential programming).
+
+Around (s_h, u_h) the dynamics are taken as linear and the cost of a step, s' being a function of s and u, as quadratic:
+
+    Q_h = hess l_h + [A_h B_h]' P_{h+1} [A_h B_h],   u = u_h + k_h + K_h (s - s_h),   K_h = -Q_uu^-1 Q_us
+
+Hessians are projected onto the positive semidefinite ones, so every step descends. For linear dynamics and a convex
+quadratic cost nothing is lost: one step gives the optimal controls and gains. Controls that the step would take beyond
+a limit stay there, without gain (Tassa et al. 2014).
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.control._sampling import paid
+from bidual.features import Computed
+from bidual.models import AbstractDynamics
+
+_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.0)  # of a step that are tried; 0 keeps the controls as they are
+_LEAST = 1e-9  # curvature, relative to the largest, that a direction of controls is given at least
+
+
+class Along(NamedTuple):
+    """An affine law of control along a path, and what the path costs under the mean dynamics."""
+
+    controls: Float[Array, "H m"]
+    states: Float[Array, "H n"]
+    gains: Float[Array, "H m n"]
+    cost: Float[Array, ""]
+
+
+@partial(jax.jit, static_argnums=(1, 5))
+def regulated(
+    dynamics: AbstractDynamics,
+    features: Computed,
+    theta: Float[Array, "H p"],
+    s: Float[Array, "n"],
+    nominal: Float[Array, "H q"],
+    steps: int,
+) -> Along:
+    """Gains along the path of a sequence of controls and extras, after up to `steps` descents from it."""
+    n, m, _ = dynamics.sizes
+    H = theta.shape[0]
+    u, e = nominal[:, :m], nominal[:, m:]
+    still = Along(u, jnp.zeros((H, n)), jnp.zeros((H, m, n)), jnp.asarray(jnp.inf))
+    follow = partial(_follow, dynamics, features, theta, s, e)
+    back = partial(_backward, dynamics, features, theta, e)
+    path = follow(still, jnp.zeros((H, m)), jnp.asarray(0.0))
+
+    def descend(_: Array, path: Along) -> Along:
+        change, gains = back(path)
+        law = path._replace(gains=gains)
+        tried = jax.vmap(lambda share: follow(law, change, share))(jnp.asarray(_SHARES))
+        best = jnp.argmin(tried.cost)
+        return jax.tree.map(lambda each: each[best], tried)
+
+    path = jax.lax.fori_loop(0, steps, descend, path)
+    _, gains = back(path)
+    return path._replace(gains=gains)
+
+
+def _follow(
+    dynamics: AbstractDynamics,
+    features: Computed,
+    theta: Float[Array, "H p"],
+    s: Float[Array, "n"],
+    extras: Float[Array, "H e"],
+    law: Along,
+    change: Float[Array, "H m"],
+    share: Float[Array, ""],
+) -> Along:
+    """The path that changed controls lead along, with the gains of the law."""
+    low, high = (jnp.asarray(end, dtype=s.dtype) for end in dynamics.limits)
+
+    def step(s: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        theta_h, e, u, at, K, k = now
+        u = jnp.clip(u + share * k + K @ (s - at), low, high)
+        after, cost = paid(dynamics, features, theta_h, s, jnp.concatenate([u, e]))
+        return after, (u, s, cost)
+
+    _, (controls, states, costs) = jax.lax.scan(step, s, (theta, extras, law.controls, law.states, law.gains, change))
+    total = jnp.sum(costs)
+    return Along(controls, states, law.gains, jnp.where(jnp.isfinite(total), total, jnp.inf))
+
+
+def _backward(
+    dynamics: AbstractDynamics, features: Computed, theta: Float[Array, "H p"], extras: Float[Array, "H e"], path: Along
+) -> tuple[Float[Array, "H m"], Float[Array, "H m n"]]:
+    """Changes and gains at every step, from the last one backwards."""
+    n = dynamics.sizes[0]
+    low, high = (jnp.asarray(end, dtype=theta.dtype) for end in dynamics.limits)
+
+    def cost(z: Array, theta_h: Array, e: Array) -> Array:
+        return paid(dynamics, features, theta_h, z[:n], jnp.concatenate([z[n:], e]))[1]
+
+    def mean(z: Array, e: Array) -> Array:
+        return dynamics.step(z[:n], z[n:], e, jnp.zeros(n, dtype=z.dtype))[0]
+
+    z = jnp.concatenate([path.states, path.controls], axis=1)
+    slopes = _finite(jax.vmap(jax.grad(cost))(z, theta, extras))
+    curves = _convex(_finite(jax.vmap(jax.hessian(cost))(z, theta, extras)))
+    moves = _finite(jax.vmap(jax.jacfwd(mean))(z, extras))
+
+    def step(ahead: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        p, P = ahead
+        slope, curve, move, u = now
+        q, Q = slope + move.T @ p, curve + move.T @ P @ move
+        k, K = _within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u)
+        lift = jnp.concatenate([jnp.eye(n, dtype=Q.dtype), K])
+        p = lift.T @ (q + Q[:, n:] @ k)
+        P = lift.T @ Q @ lift
+        return (p, (P + P.T) / 2), (k, K)
+
+    start = jnp.zeros(n, dtype=theta.dtype), jnp.zeros((n, n), dtype=theta.dtype)
+    _, (changes, gains) = jax.lax.scan(step, start, (slopes, curves, moves, path.controls), reverse=True)
+    return changes, gains
+
+
+def _within(
+    Q: Float[Array, "m m"],
+    q: Float[Array, "m"],
+    cross: Float[Array, "m n"],
+    low: Float[Array, "m"],
+    high: Float[Array, "m"],
+) -> tuple[Float[Array, "m"], Float[Array, "m n"]]:
+    """The least of q.k + k'Qk/2 within a box, and its gain. Controls are fixed at limits one round after the other."""
+    m = q.size
+    largest = jnp.max(jnp.abs(jnp.diagonal(Q)))
+    Q = Q + _LEAST * jnp.where(largest > 0, largest, 1.0) * jnp.eye(m, dtype=Q.dtype)
+    k, free = jnp.zeros_like(q), jnp.ones_like(q)
+    for _ in range(m + 1):
+        held = Q * free[:, None] * free[None] + jnp.diag(1 - free)
+        goal = jnp.where(free > 0, jnp.linalg.solve(held, -free * (q + Q @ ((1 - free) * k))), k)
+        free = jnp.where((goal < low) | (goal > high), 0.0, free)
+        k = jnp.clip(goal, low, high)
+    held = Q * free[:, None] * free[None] + jnp.diag(1 - free)
+    return k, -jnp.linalg.solve(held, free[:, None] * cross)
+
+
+def _convex(curves: Float[Array, "H z z"]) -> Float[Array, "H z z"]:
+    values, vectors = jnp.linalg.eigh((curves + curves.swapaxes(1, 2)) / 2)
+    return jnp.einsum("hij,hj,hkj->hik", vectors, jnp.maximum(values, 0.0), vectors)
+
+
+def _finite(array: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Where a derivative does not exist nothing is done against it."""
+    return jnp.where(jnp.isfinite(array), array, 0.0)
