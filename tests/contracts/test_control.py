@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import AbstractOptimism, BestOf, Bonus, Hallucinated, Mean, Thompson
+from bidual.control import AbstractOptimism, BestOf, Bonus, Hallucinated, Mean, Receding, Thompson, icem, mppi
 from bidual.features import computed, fourier, linear, signal
 from bidual.models import AbstractDynamics, Regressed, Simulated
 from bidual.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
@@ -34,9 +34,9 @@ WORLDS = {
     "fourier": world(fourier(20), N, (LOW, HIGH)),
     "linear, actions": world(linear(constant=True), N, (LOW, HIGH), discrete=True),
 }
-DYNAMICS = {
-    "simulated": Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum()),
-} | {
+SIMULATED = Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum())
+FAMILY = Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u, e: 0.9 * s + u.sum() + e, 3)
+DYNAMICS = {"simulated": SIMULATED, "simulated, a family": FAMILY} | {
     f"{name}, {kind}, {i}": one
     for name, optimism in OPTIMISMS.items()
     for kind, known in WORLDS.items()
@@ -45,6 +45,10 @@ DYNAMICS = {
 CONTROLLERS = {
     "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N))),
     "random controls": RandomControls(H, N, LOW, HIGH),
+    "receding": Receding(SIMULATED, np.ones((H, 8)), np.zeros((H, M)), FEATURES, icem(8, 2), every=2),
+    "receding, a family, two steps ahead": Receding(
+        FAMILY, np.ones((H, 8)), np.zeros((2, M + 3)), FEATURES, mppi(8, 2)
+    ),
 }
 
 

@@ -1,7 +1,8 @@
 """What every planner over a known model promises: the cheapest policy for any linear cost, and its embedding.
 
 Planners over sets of models are compared with dense references in laws/test_optimistic.py, laws/test_linear.py,
-laws/test_class_search.py and units/test_latents.py.
+laws/test_class_search.py and units/test_latents.py, planners of controls with exact answers in
+laws/test_linear_quadratic.py.
 """
 
 import itertools
@@ -9,6 +10,7 @@ import itertools
 import numpy as np
 import pytest
 
+from bidual.control import Regulator
 from bidual.models import known
 from bidual.planners import (
     AbstractPlanner,
@@ -27,7 +29,7 @@ PLANNERS = {"backward induction": BackwardInduction()}
 def test_every_implementation_is_here():
     kinds = [*AbstractPlanner.__subclasses__(), *AbstractSoftPlanner.__subclasses__()]
     shipped = {kind for kind in kinds if kind.__module__.startswith("bidual.")} - {AbstractSoftPlanner}
-    over_sets = {ExtendedValueIteration, ClassSearch, UnseenOptimism}
+    over_sets = {ExtendedValueIteration, ClassSearch, UnseenOptimism, Regulator}
     assert {type(planner) for planner in PLANNERS.values()} | over_sets == shipped
 
 

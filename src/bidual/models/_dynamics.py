@@ -70,17 +70,21 @@ class AbstractDynamics(AbstractModel):
 @partial(jax.tree_util.register_dataclass)
 @dataclass(frozen=True, eq=False)
 class Simulated(AbstractDynamics):
-    """A law that is known, as a function of state and control: to try planners on."""
+    """A law that is known, as a function of state and control: to try planners on.
+
+    With `extras` the function has them as a third argument: a family of laws to choose from.
+    """
 
     low: Float[Any, "m"]
     high: Float[Any, "m"]
     deviation: Float[Any, "n"]  # of the noise on every number
-    function: Callable[[Array, Array], Array] = field(metadata={"static": True})
+    function: Callable[..., Array] = field(metadata={"static": True})
+    extras: int = field(default=0, metadata={"static": True})
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """No extras: there is nothing to choose."""
-        return self.deviation.shape[0], self.low.shape[0], 0
+        """Without extras there is nothing to choose."""
+        return self.deviation.shape[0], self.low.shape[0], self.extras
 
     @property
     def limits(self) -> tuple[Float[Any, "m"], Float[Any, "m"]]:
@@ -91,5 +95,5 @@ class Simulated(AbstractDynamics):
         self, s: Float[Array, "n"], u: Float[Array, "m"], e: Float[Array, "e"], noise: Float[Array, "n"]
     ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
         """The function, and noise."""
-        del e
-        return self.function(s, u) + self.deviation * noise, jnp.zeros(())
+        mean = self.function(s, u, e) if self.extras else self.function(s, u)
+        return mean + self.deviation * noise, jnp.zeros(())
