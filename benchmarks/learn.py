@@ -35,7 +35,7 @@ from bidual.convex import AffineProgram
 from bidual.envs import Step, gymnasium_environment
 from bidual.models import Tabular
 from bidual.planners import optimist
-from bidual.policies import DecodedPolicy, MarkovPolicy, embedding
+from bidual.policies import AbstractPolicy, embedding
 from bidual.tasks import Task
 from bidual.vpdpo import first_state, vpdpo
 
@@ -68,7 +68,7 @@ CERTIFIED = (Floor("rover", 10_000, 1.525, (0.306,)), Floor("box", 10_000, 1.745
 CONVEX = (Floor("rover-match", 3000, 0.069554 + 0.003, (0.32,)), Floor("rover-entropy", 3000, 4.108622 - 0.02, (0.32,)))
 
 
-def exact(task: Task, policy: MarkovPolicy | DecodedPolicy) -> tuple[float, list[float]]:
+def exact(task: Task, policy: AbstractPolicy) -> tuple[float, list[float]]:
     """The policy's value in the task's own sense and its constraints' left sides, in the true model."""
     psi = task.problem.embedding.features.stage(task.mdp.successors)
     program = task.problem.program()

@@ -10,7 +10,14 @@ from bidual._status import Status
 from bidual.certificate import Certificate
 from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
 from bidual.learned import Interval, Output
-from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
+from bidual.models import (
+    AbstractCounted,
+    AbstractKnowledge,
+    ClassKnowledge,
+    ControlKnowledge,
+    LatentKnowledge,
+    LinearKnowledge,
+)
 from bidual.outputs import Estimates, Made, Shown
 from bidual.policies import AbstractPolicy, Mixture, Played, distinct
 
@@ -164,8 +171,41 @@ def exploration_of(setting: Setting) -> str:
     return setting.explorer.guarantee
 
 
+def _controls_in_words(setting: Setting, knowledge: ControlKnowledge) -> tuple[str, ...]:
+    """What a regression is worth: plans are sampled, so nothing is proved about other policies."""
+    n, _, d = knowledge.phi.sizes
+    noise = "declared" if knowledge.declared.noise is not None else "estimated"
+    deviations = ", ".join(f"{one:.3g}" for one in knowledge.posterior.deviation[:6])
+    words = [
+        "no lower bound: heuristic planner",
+        f"the change of {n} state variables is regressed on {d} features of state and control; the deviation of the "
+        f"noise, {noise}: {deviations}{', ...' if n > 6 else ''}",
+        "after the end of an episode every signal is 0",
+    ]
+    if knowledge.broken:
+        words.append(
+            f"{knowledge.broken} of {knowledge.episodes} episodes were broken off: the environment gave numbers that "
+            "were not finite, or beyond 1e8"
+        )
+    low, high = knowledge.features.bounds
+    free = [
+        part.name
+        for part in knowledge.features.parts
+        if not np.isfinite([low[part.position], high[part.position]]).all()
+    ]
+    if free:
+        words.append(f"nothing is certified of what depends on {', '.join(free)}: no bounds were declared")
+    words.append(
+        f"intervals of the policies' own episodes hold together with probability {1 - setting.split.delta:.6g}, "
+        "whatever the model"
+    )
+    return tuple(words)
+
+
 def assumptions_of(setting: Setting, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """What the bounds take for granted, in words."""
+    if isinstance(knowledge, ControlKnowledge):
+        return _controls_in_words(setting, knowledge)
     if isinstance(knowledge, LatentKnowledge):
         return _latents_in_words(setting, knowledge)
     assert isinstance(knowledge, AbstractCounted)  # all others have words of their own

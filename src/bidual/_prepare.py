@@ -12,17 +12,19 @@ from bidual.bounds import Split
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.envs import (
     AbstractEnvironment,
+    ControlEnvironment,
     GymnasiumEnvironment,
     Parallel,
     RichEnvironment,
     Simulator,
+    control_environment,
     gymnasium_environment,
     rich_environment,
 )
-from bidual.explorers import AbstractExplorer, Alternating, Optimistic
-from bidual.features import Pieces
+from bidual.explorers import AbstractExplorer, Alternating, Controls, Optimistic
+from bidual.features import Computed, Pieces
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractKnowledge, Declaration, Latent, LinearMDP, LowRank, Tabular
+from bidual.models import KNR, AbstractKnowledge, Declaration, Latent, LinearMDP, LowRank, Tabular
 from bidual.outputs import (
     CertaintyEquivalent,
     Corners,
@@ -30,11 +32,12 @@ from bidual.outputs import (
     FinalBound,
     Functionals,
     Made,
+    Regulated,
     corners,
     functionals,
 )
 from bidual.problem import Problem
-from bidual.rounding import with_planner_resolution
+from bidual.rounding import with_planner_resolution, with_sampled_resolution
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -87,6 +90,13 @@ def prepare_learning(
     split, model = Split(delta), Tabular() if model is None else model
     if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
+    if isinstance(model, KNR):
+        return _prepare_control(problem, env, model, explorer, split, seed)
+    if isinstance(problem.embedding.features, Computed):
+        raise ProblemError(
+            "the problem's signals are computed from vectors: learn it with bd.models.KNR(...), or give signals of "
+            "states, bd.features.signals(...)"
+        )
     if isinstance(model, Latent):
         world = _opened_rich(env, problem, model)
     else:
@@ -104,6 +114,61 @@ def prepare_learning(
     curved = corners(program, knowledge)
     explorer = explorer or (Optimistic() if isinstance(model, Latent) else Alternating())
     return Setting(problem, program, world, explorer, knowledge, linear, curved, split, seed)
+
+
+def _prepare_control(
+    problem: Problem,
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
+    model: KNR,
+    explorer: AbstractExplorer[Any] | None,
+    split: Split,
+    seed: int,
+) -> Setting:
+    """The same for vectors and controls."""
+    features = problem.embedding.features
+    if not isinstance(features, Computed):
+        raise ProblemError(
+            "a regulator plans with signals that it can compute: give them as functions written in JAX, "
+            "bd.features.computed(cost=lambda obs, control, next_obs: ...)"
+        )
+    explorer = Controls() if explorer is None else explorer
+    if not isinstance(explorer, Controls):
+        raise ProblemError(f"{type(explorer).__name__} explores finite models; give bd.explorers.Controls(...)")
+    world = _opened_control(env, problem, features)
+    knowledge = model.start(
+        features,
+        problem.embedding.horizon,
+        split.model,
+        dimension=world.dimension,
+        limits=(world.low, world.high),
+        space=world.space,
+        discrete=world.discrete,
+    )
+    program = with_sampled_resolution(problem.program())
+    return Setting(
+        *(problem, program, world, explorer, knowledge),
+        *(functionals(problem, program, knowledge), corners(program, knowledge), split, seed),
+        certainty=Regulated(explorer.sampler, explorer.execution),
+    )
+
+
+def _opened_control(
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str", problem: Problem, features: Computed
+) -> ControlEnvironment:
+    horizon = problem.embedding.horizon
+    if isinstance(env, ControlEnvironment):
+        if env.horizon != horizon:
+            raise ProblemError(
+                f"the problem's horizon is {horizon}, the environment's is {env.horizon}: make the embedding with the "
+                "environment's horizon"
+            )
+        return env.with_features(features)
+    if isinstance(env, AbstractEnvironment | TabularMDP):
+        raise ProblemError(
+            f"a {type(env).__name__} has numbered states: learn it with bd.models.Tabular(), or give an environment "
+            "that shows vectors"
+        )
+    return control_environment(env, horizon, features)
 
 
 def check_counts(episodes: int, evaluation: int | None, time_limit: float | None, batch: int) -> None:
@@ -178,6 +243,7 @@ def _opened_rich(
 
 def _started(model: Declaration, pieces: Pieces, world: AbstractEnvironment, split: Split) -> AbstractKnowledge:
     """What is known before the first episode."""
+    assert not isinstance(model, KNR)  # which has a beginning of its own
     common = pieces, world.shape[0], world.allowed, split.model
     if isinstance(model, Latent):
         assert isinstance(world, RichEnvironment)  # it was opened for latents

@@ -17,7 +17,7 @@ from bidual.constraints import Conflict, ConstraintResult
 from bidual.mdp import TabularMDP
 from bidual.models import AbstractKnowledge, Candidates
 from bidual.outputs import Regret
-from bidual.policies import AbstractPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
+from bidual.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
 
 @final
@@ -111,7 +111,7 @@ class Learned:
     constraints: tuple[ConstraintResult, ...]
     conflict: Conflict | None
     outputs: tuple[Output, ...]
-    model: TabularMDP
+    model: TabularMDP | None  # None where it has no finite states: see `knowledge`
     knowledge: AbstractKnowledge
     embedding: Float[np.ndarray, "..."]  # of the policy, in the learned model
     visits: Float[np.ndarray, "H S"]
@@ -129,10 +129,10 @@ class Learned:
     _learning: AbstractLearning | None = field(default=None, repr=False)
 
     @property
-    def policy(self) -> MarkovPolicy | DecodedPolicy:
+    def policy(self) -> MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture:
         """The certainty-equivalent policy: optimal in the learned model, with limits a little tighter."""
         policy = self.outputs[0].policy
-        assert isinstance(policy, MarkovPolicy | DecodedPolicy)  # by construction
+        assert isinstance(policy, MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture)  # by construction
         return policy
 
     @property

@@ -49,6 +49,7 @@ def primal_dual(
         yield Iteration(0, None, duals)
     for number in itertools.count(1):
         reply = Reply(duals.theta, duals.gamma, _answer(planner, model, features, duals))
+        planner = planner.after(reply.plan)
         duals = dual.step(program, duals, reply.plan)
         yield Iteration(number, reply, duals)
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import ProblemError
-from bidual.convex import TOLERANCE, AffineProgram
+from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.features import Pieces, Psi
 from bidual.mdp import TabularMDP
 
@@ -54,3 +54,10 @@ def with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffinePr
             "signals times coefficients overflow double precision: rescale the signals to moderate numbers"
         )
     return measured
+
+
+def with_sampled_resolution(program: AffineProgram | ConvexProgram) -> AffineProgram | ConvexProgram:
+    """The same where embeddings are averages over sampled paths: violations beyond nine digits mean nothing."""
+    if not isinstance(program, AffineProgram):
+        return program
+    return replace(program, resolution=1e-9 * np.maximum(program.units, np.abs(program.limits)))

@@ -9,6 +9,7 @@ import bidual as bd
 from bidual._keys import Draw, Purpose
 from bidual.envs import (
     AbstractEnvironment,
+    ControlEnvironment,
     RichEnvironment,
     Simulator,
     gymnasium_environment,
@@ -46,7 +47,9 @@ ENVIRONMENTS = {
 
 
 def test_every_implementation_is_here():
-    assert {type(make()) for make in ENVIRONMENTS.values()} == set(AbstractEnvironment.__subclasses__())
+    # Controls are vectors: see units/test_controls.py.
+    kinds = {type(make()) for make in ENVIRONMENTS.values()} | {ControlEnvironment}
+    assert kinds == set(AbstractEnvironment.__subclasses__())
 
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)

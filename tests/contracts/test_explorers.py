@@ -19,6 +19,7 @@ from bidual.explorers import (
     AbstractReplanning,
     Alternating,
     Always,
+    Controls,
     Corrective,
     EpsilonGreedy,
     Greedy,
@@ -65,7 +66,8 @@ INNERS = {
 
 
 def test_every_implementation_is_here():
-    assert {type(one) for one in EXPLORERS.values()} == set(AbstractExplorer.__subclasses__())
+    # Controls are for vectors: see units/test_controls.py.
+    assert {type(one) for one in EXPLORERS.values()} | {Controls} == set(AbstractExplorer.__subclasses__())
     assert {type(one) for one in RULES.values()} == set(AbstractReplanning.__subclasses__())
     assert {type(one) for one in INNERS.values()} == set(AbstractInner.__subclasses__())
 

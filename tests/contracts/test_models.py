@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.control import Among
 from bidual.mdp import reachable
 from bidual.models import AbstractDynamics, AbstractModel, Known, Latents, known
 from tests.classes import around
@@ -55,7 +56,7 @@ MODELS |= {"elliptical": _elliptical}
 def test_every_implementation_is_here():
     # `Latents` has no states of its own that features could be arrays over: see units/test_latents.py.
     # Dynamics move vectors: see contracts/test_control.py.
-    others = {Latents, AbstractDynamics}
+    others = {Latents, AbstractDynamics, Among}
     assert {type(make()) for make in MODELS.values()} | others == set(AbstractModel.__subclasses__())
 
 

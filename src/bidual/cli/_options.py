@@ -93,9 +93,13 @@ def _declared(model: "Declaration | None", options: Options) -> "Declaration":
 
     The paper's loop over a class is its Algorithm 3: with its rollouts and, if no other is asked for, its set.
     """
-    from bidual.models import CLASS_SETS, SETS, Latent, LinearMDP, LowRank, Tabular
+    from bidual.models import CLASS_SETS, KNR, SETS, Latent, LinearMDP, LowRank, Tabular
 
     model, confidence = model or Tabular(), options.confidence
+    if isinstance(model, KNR) and (confidence is not None or options.per_step):
+        raise TaskError("--confidence and --per-step are about counted states, and this model moves vectors")
+    if isinstance(model, KNR):
+        return model
     if isinstance(model, Latent | LinearMDP):
         if confidence is not None or (options.per_step and isinstance(model, Latent)):
             what = "latents" if isinstance(model, Latent) else "features and a set of laws of its own"

@@ -1,5 +1,7 @@
 """Plans for vectors under controls: what to hope for, how to plan, what to execute, what that is expected to see."""
 
+from bidual.control._among import Among as Among
+from bidual.control._among import CheapestAmong as CheapestAmong
 from bidual.control._execution import AbstractExecution as AbstractExecution
 from bidual.control._execution import Feedback as Feedback
 from bidual.control._execution import Mpc as Mpc

@@ -134,7 +134,8 @@ class Feedback(AbstractExecution):
     ) -> Executed:
         """In double precision: derivatives of derivatives lose digits."""
         del sampler
-        along = regulated(dynamics, psi.features, theta, central(psi), nominal, self.steps)
+        exact = nominal.astype(np.float64)
+        along = regulated(dynamics, psi.features, theta, central(psi), exact, self.steps)
         return _affine(dynamics, nominal, *(np.asarray(part) for part in along[:3]))
 
 

@@ -1,6 +1,6 @@
 """The planner over vectors: a sequence of controls found by sampling, executed, and rolled out."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, final
 
@@ -39,23 +39,33 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
         execution: how a sequence becomes a policy.
         rollouts: how many paths the embedding is an average of.
         draw: where all randomness comes from. Calls with the same draw try the same noise.
-        nominal: controls and extras to start the search from, as `search` returns them; the middle of their ranges
-            otherwise.
+        known: plans that were made in the same model for other costs. The cheapest of them for the present cost is
+            where the search starts, and the answer if nothing cheaper is found: otherwise the dual player would take a
+            failure of the search for a bound. Without any the search starts from the middle of the ranges.
     """
 
     sampler: Sampling = field(default_factory=lambda: icem(512, 40))
     execution: AbstractExecution = field(default_factory=Feedback)
     rollouts: int = 64
     draw: Draw = Draw(0, Purpose.PLAN, 0)  # noqa: RUF009 - immutable
-    nominal: Float[np.ndarray, "T q"] | None = None
+    known: tuple[Plan, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.rollouts, int) or isinstance(self.rollouts, bool) or self.rollouts < 1:
             raise ProblemError(f"rollouts must be a whole number of at least 1; got {self.rollouts!r}")
 
     def __call__(self, model: AbstractDynamics, psi: Stage, theta: Float[np.ndarray, "H d"]) -> Plan:
-        """Search, execute and roll out."""
-        return self.executed(model, psi, theta, self.search(model, psi, theta))
+        """Search, execute and roll out; what is known already may be cheaper."""
+        return self.cheapest(theta, self.executed(model, psi, theta, self.search(model, psi, theta)))
+
+    def after(self, plan: Plan) -> "Regulator":
+        """With one more plan to start from."""
+        return replace(self, known=(*self.known, plan))
+
+    def cheapest(self, theta: Float[np.ndarray, "H d"], *plans: Plan) -> Plan:
+        """Of these and of the known ones, by what they are expected to pay."""
+        best = min((*plans, *self.known), key=lambda plan: float(np.vdot(theta, plan.embedding)))
+        return replace(best, value=float(np.vdot(theta, best.embedding)))
 
     @float32
     def search(self, model: AbstractDynamics, psi: Stage, theta: Float[np.ndarray, "H d"]) -> Sought:
@@ -64,12 +74,13 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
         T, q = self.execution.ahead(psi.horizon), m + extras
         if psi.starts.shape[1] != n:
             raise ModelError(f"start states have {psi.starts.shape[1]} numbers, the dynamics {n}")
-        if self.nominal is not None and self.nominal.shape != (T, q):
+        start = self.cheapest(theta).nominal if self.known else None
+        if start is not None and start.shape != (T, q):
             raise ProblemError(
-                f"the sequence to start from has shape {self.nominal.shape}; the execution plans {T} steps and the "
+                f"the sequence to start from has shape {start.shape}; the execution plans {T} steps and the "
                 f"dynamics have {m} controls and {extras} extras, so it must have shape {(T, q)}"
             )
-        found = _search(self.sampler, model, psi.features, theta, central(psi), T, self.nominal, self.draw.words())
+        found = _search(self.sampler, model, psi.features, theta, central(psi), T, start, self.draw.words())
         return Sought(np.asarray(found.nominal), float(found.cost), np.asarray(found.variance))
 
     def executed(self, model: AbstractDynamics, psi: Stage, theta: Float[np.ndarray, "H d"], sought: Sought) -> Plan:
@@ -82,7 +93,7 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
                 f"rollouts of the model pass all bounds at step {h + 1} of {psi.horizon}: "
                 "declare a box that states are held to, or bounds of the signals"
             )
-        return Plan(policy, seen, float(np.vdot(theta, seen)), lower=-np.inf)
+        return Plan(policy, seen, float(np.vdot(theta, seen)), lower=-np.inf, nominal=sought.nominal)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 5))

@@ -38,12 +38,17 @@ class ControlEnvironment(AbstractEnvironment):
 
     env: Playable
     horizon: int
-    dimension: int
+    space: tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]  # the ends of what observations can be
     low: Float[np.ndarray, "m"]
     high: Float[np.ndarray, "m"]
     discrete: bool
     first_action: int
     features: Computed | None
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers an observation has."""
+        return self.space[0].size
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -143,10 +148,10 @@ def control_environment(
     """
     horizon, opened = check_count("horizon", horizon), open_env(env, options or {})
     low, high, discrete, first = _controls(opened)
-    return ControlEnvironment(opened, horizon, _numbers(opened), low, high, discrete, first, features)
+    return ControlEnvironment(opened, horizon, _space(opened), low, high, discrete, first, features)
 
 
-def _numbers(env: Playable) -> int:
+def _space(env: Playable) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     from gymnasium.spaces import Box
 
     space = getattr(env, "observation_space", None)
@@ -155,7 +160,9 @@ def _numbers(env: Playable) -> int:
             f"the observation space is {space}, not a Box of numbers: wrap it "
             "(gymnasium.wrappers.FlattenObservation), or learn Discrete observations with bd.models.Tabular()"
         )
-    return int(np.prod(space.shape))
+    low, high = (np.asarray(end, dtype=np.float64).reshape(-1) for end in (space.low, space.high))
+    # Some environments say the largest number that a float can hold where they mean that there is no end.
+    return np.where(low > -EXPLODED, low, -np.inf), np.where(high < EXPLODED, high, np.inf)
 
 
 def _controls(env: Playable) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"], bool, int]:

@@ -3,6 +3,8 @@
 from bidual.explorers._base import AbstractExplorer as AbstractExplorer
 from bidual.explorers._base import Choice as Choice
 from bidual.explorers._bonus import Hoeffding as Hoeffding
+from bidual.explorers._controls import Controlled as Controlled
+from bidual.explorers._controls import Controls as Controls
 from bidual.explorers._explorers import Alternating as Alternating
 from bidual.explorers._explorers import EpsilonGreedy as EpsilonGreedy
 from bidual.explorers._explorers import Greedy as Greedy

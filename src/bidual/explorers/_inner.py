@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.dual import FullyCorrective
-from bidual.models import AbstractModel, Layout
+from bidual.models import AbstractModel, Layout, Stage
 from bidual.planners import AbstractPlanner
 from bidual.policies import Played
 from bidual.primal_dual import primal_dual
@@ -45,7 +45,7 @@ class AbstractInner(abc.ABC, Generic[Program, Warm]):
 
     @abc.abstractmethod
     def __call__(
-        self, program: Program, model: AbstractModel, psi: Layout, planner: AbstractPlanner[Any], warm: Warm
+        self, program: Program, model: AbstractModel, psi: Layout | Stage, planner: AbstractPlanner[Any], warm: Warm
     ) -> tuple[Mixed, Warm]:
         """Solve, and where to start the next time."""
 
@@ -56,11 +56,12 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
     """Linear problems: the fully corrective loop, from the multipliers of the last time, to a rough gap.
 
     Args:
-        gap: of the mixture that is explored with, relative to the range of the objective over the plans.
+        gap: of the mixture that is explored with, relative to the range of the objective over the plans. None: until
+            a plan brings nothing new, for planners that are heuristics: what they find bounds nothing.
         max_plans: after which the best mixture so far is taken.
     """
 
-    gap: float = 1e-3
+    gap: float | None = 1e-3
     max_plans: int = 30
 
     def init(self, program: AffineProgram) -> tuple[float, ...] | None:
@@ -71,7 +72,7 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
         self,
         program: AffineProgram,
         model: AbstractModel,
-        psi: Layout,
+        psi: Layout | Stage,
         planner: AbstractPlanner[Any],
         warm: tuple[float, ...] | None,
     ) -> tuple[Mixed, tuple[float, ...] | None]:
@@ -83,19 +84,19 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
         self,
         program: AffineProgram,
         model: AbstractModel,
-        psi: Layout,
+        psi: Layout | Stage,
         planner: AbstractPlanner[Any],
         warm: tuple[float, ...] | None,
     ) -> tuple[Mixed, Float[np.ndarray, "H d"], tuple[float, ...]]:
         """The mixture, its embedding and its multipliers."""
-        dual = FullyCorrective(first=warm)
+        dual = FullyCorrective(first=warm) if self.gap is not None else FullyCorrective(smoothing=0.0, first=warm)
         plans, values, duals = [], [], dual.init(program)
         for turn in primal_dual(program, psi, model, planner, dual):
             duals = turn.duals
             plans.append(turn.plan)
             values.append(program.values(turn.plan.embedding)[0])
-            room = self.gap * max(float(np.ptp(values)), 1e-9)
-            closed = duals.feasible and duals.f - duals.optimum.value <= room
+            closed = self.gap is not None and duals.feasible
+            closed = closed and duals.f - duals.optimum.value <= (self.gap or 0.0) * max(float(np.ptp(values)), 1e-9)
             if closed or duals.stalled or len(plans) >= self.max_plans:
                 break
         used = np.flatnonzero(duals.weights)
@@ -103,4 +104,6 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
         policies = tuple(model.policy(plans[i].actions) for i in used)
         embedding = np.tensordot(weights, np.stack([plans[i].embedding for i in used]), axes=1)
         gamma = duals.optimum.gamma if np.isfinite(duals.optimum.value) else np.zeros(program.limits.size)
+        if self.gap is None and duals.gamma is not None:
+            gamma = duals.gamma  # of the master: the best bound may be a failure of the planner
         return Mixed(policies, weights, len(plans)), embedding, tuple(gamma.tolist())

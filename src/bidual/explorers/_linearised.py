@@ -15,7 +15,7 @@ from jaxtyping import Float
 from bidual._errors import ProblemError
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.explorers._inner import AbstractInner, Corrective, Mixed
-from bidual.models import AbstractModel, Layout
+from bidual.models import AbstractModel, Layout, Stage
 from bidual.planners import AbstractPlanner
 
 
@@ -53,7 +53,7 @@ class Linearised(AbstractInner[ConvexProgram, Average]):
         self,
         program: ConvexProgram,
         model: AbstractModel,
-        psi: Layout,
+        psi: Layout | Stage,
         planner: AbstractPlanner[Any],
         warm: Average,
     ) -> tuple[Mixed, Average]:

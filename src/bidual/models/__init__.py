@@ -21,6 +21,8 @@ from bidual.models._factors import check_laws as check_laws
 from bidual.models._knowledge import AbstractKnowledge as AbstractKnowledge
 from bidual.models._known import Known as Known
 from bidual.models._known import known as known
+from bidual.models._knr import KNR as KNR
+from bidual.models._knr import ControlKnowledge as ControlKnowledge
 from bidual.models._latent import EMISSIONS as EMISSIONS
 from bidual.models._latent import Latent as Latent
 from bidual.models._latent import LatentKnowledge as LatentKnowledge
@@ -52,4 +54,5 @@ from bidual.models._regression import posterior as posterior
 from bidual.models._tabular import Knowledge as Knowledge
 from bidual.models._tabular import Tabular as Tabular
 
-Declaration = Tabular | LinearMDP | LowRank | Latent  # what a user says of the transitions before the first episode
+# What a user says of the transitions before the first episode.
+Declaration = Tabular | LinearMDP | LowRank | Latent | KNR

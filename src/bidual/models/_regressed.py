@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bidual.features import AbstractMap
-from bidual.models._dynamics import AbstractDynamics
+from bidual.models._dynamics import AbstractDynamics, into_ball
 from bidual.models._ellipsoid import Ellipsoid
 from bidual.models._regression import Posterior
 
@@ -56,7 +56,7 @@ class Regressed(AbstractDynamics):
     ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
         """The estimate, the displacement that the extras choose, and noise."""
         W, deviation, low, high = (jnp.asarray(part, s.dtype) for part in (self.W, self.deviation, self.low, self.high))
-        phi = self.phi(s, self._seen(u))
+        phi = self.phi(s, self.taken(u))
         moved, bonus = s + phi @ W.T + deviation * noise, jnp.zeros((), s.dtype)
         if self.ellipsoid is not None:
             sigma = self.ellipsoid.sigma(phi)
@@ -66,14 +66,9 @@ class Regressed(AbstractDynamics):
                 bonus = jnp.asarray(self.kappa, s.dtype) * sigma
         return jnp.clip(moved, low, high), bonus
 
-    def _seen(self, u: Float[Array, "m"]) -> Float[Array, "m"]:
-        """What the map sees of a control: with `discrete` which one is the largest, as policies do."""
-        return jax.nn.one_hot(jnp.argmax(u), len(u), dtype=u.dtype) if self.discrete else u
-
-
-def into_ball(e: Float[Array, "e"]) -> Float[Array, "e"]:
-    """The direction of e, at most as long as 1; e / max(|e|, 1) would have no derivative at 0."""
-    return e * jax.lax.rsqrt(jnp.maximum(e @ e, 1.0))
+    def taken(self, u: Float[Array, "m"]) -> Float[Array, "m"]:
+        """With `discrete` which control is the largest, as policies do; else held to the limits."""
+        return jax.nn.one_hot(jnp.argmax(u), len(u), dtype=u.dtype) if self.discrete else super().taken(u)
 
 
 @final

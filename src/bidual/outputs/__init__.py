@@ -16,6 +16,7 @@ from bidual.outputs._functionals import Functionals as Functionals
 from bidual.outputs._functionals import functionals as functionals
 from bidual.outputs._regret import Regret as Regret
 from bidual.outputs._regret import regret_of as regret_of
+from bidual.outputs._regulated import Regulated as Regulated
 from bidual.outputs._samples import Payments as Payments
 from bidual.outputs._samples import mean_embedding as mean_embedding
 from bidual.outputs._sums import Sums as Sums

@@ -20,7 +20,7 @@ from bidual.convex import AffineProgram, ConvexProgram
 from bidual.mdp import TabularMDP
 from bidual.models import AbstractCounted, known
 from bidual.planners import BackwardInduction
-from bidual.policies import DecodedPolicy, MarkovPolicy, collapse
+from bidual.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, collapse
 from bidual.policies import embedding as embedding_of
 from bidual.policies import visits as visits_of
 from bidual.problem import Problem, tightened
@@ -33,9 +33,8 @@ _STEEP = 4.0  # times what the prices of the limits say: more than that is not p
 class Made(NamedTuple):
     """A policy, what it pays in the model it was made for, and the multipliers there."""
 
-    policy: MarkovPolicy | DecodedPolicy  # what is run
-    table: MarkovPolicy  # the same over the model's states
-    mdp: TabularMDP
+    policy: MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture  # what is run
+    mdp: TabularMDP | None  # the model it was made in, where that has finitely many states
     embedding: Float[np.ndarray, "H d"]
     visits: Float[np.ndarray, "H S"]
     gamma: Float[np.ndarray, "m"] | None
@@ -70,16 +69,16 @@ class CertaintyEquivalent:
         program = problem.program()
         program = with_rounding(program, psi, mdp) if isinstance(program, AffineProgram) else program
         found = self._search(problem, program, world)
-        made = _made(program, world, found, knowledge)
+        made, table = _made(program, world, found, knowledge)
         if not problem.limits:
             return made
-        rooms = self._rooms(problem, program, knowledge, made, found, rng)
+        rooms = self._rooms(problem, program, knowledge, table, found, rng)
         for _ in range(_HALVINGS):
             if not rooms.any():
                 break
             strict = self._search(problem, _tighter(problem, program, rooms), world)
             if strict.duals.feasible and _worth_it(found, strict, made.gamma, rooms):
-                return _made(program, world, strict, knowledge)
+                return _made(program, world, strict, knowledge)[0]
             rooms = rooms / 2
         return made
 
@@ -92,13 +91,13 @@ class CertaintyEquivalent:
         problem: Problem,
         program: AffineProgram | ConvexProgram,
         knowledge: AbstractCounted,
-        made: Made,
+        table: MarkovPolicy,
         found: Search,
         rng: np.random.Generator,
     ) -> Float[np.ndarray, "m"]:
         """By how much every row is tightened."""
         drawn = [
-            constraints_of(program, embedding_of(law, knowledge.features(law), made.table), found.duals.auxiliary)
+            constraints_of(program, embedding_of(law, knowledge.features(law), table), found.duals.auxiliary)
             for law in knowledge.laws(rng, self.draws)
         ]
         sizes = np.abs(np.concatenate([line.bounds for line in problem.lines()]))
@@ -150,18 +149,21 @@ def _tighter(
     return strict.program()
 
 
-def _made(program: AffineProgram | ConvexProgram, world: World, found: Search, knowledge: AbstractCounted) -> Made:
+def _made(
+    program: AffineProgram | ConvexProgram, world: World, found: Search, knowledge: AbstractCounted
+) -> tuple[Made, MarkovPolicy]:
+    """The policy, and the same as a table over the states of the model."""
     plans = [None if reply is None else reply.plan for reply in found.replies]
-    policy = collapse(mixture_of(world, BackwardInduction(), plans, found.duals.weights), world.mdp)
-    return Made(
-        policy=knowledge.playable(policy),
-        table=policy,
+    table = collapse(mixture_of(world, BackwardInduction(), plans, found.duals.weights), world.mdp)
+    made = Made(
+        policy=knowledge.playable(table),
         mdp=world.mdp,
-        embedding=embedding_of(world.mdp, world.psi, policy),
-        visits=visits_of(world.mdp, policy),
+        embedding=embedding_of(world.mdp, world.psi, table),
+        visits=visits_of(world.mdp, table),
         gamma=_multipliers(program, found),
         plans=found.plans,
     )
+    return made, table
 
 
 def _multipliers(program: AffineProgram | ConvexProgram, found: Search) -> Float[np.ndarray, "m"] | None:

@@ -29,6 +29,7 @@ class Plan:
     value: float  # theta . embedding, what this policy pays; for a soft policy the log-partition V_0
     lower: float  # no policy pays less (up to rounding); -inf from a heuristic planner and for soft policies
     soft_cost: Float[np.ndarray, "H n"] | None = None  # from which a soft policy is made again: it has no actions
+    nominal: Float[np.ndarray, "T q"] | None = None  # controls that a search in the same model may start from
 
 
 class AbstractPlanner(abc.ABC, Generic[M]):
@@ -43,6 +44,11 @@ class AbstractPlanner(abc.ABC, Generic[M]):
             psi: the features as ``model.restrict`` gives them: a `Layout` over its states, a `Stage` for vectors.
             theta: the linear cost per step and feature.
         """
+
+    def after(self, plan: Plan) -> "AbstractPlanner[M]":
+        """The planner for the next cost over the same model. A heuristic remembers its plans and starts from them."""
+        del plan
+        return self
 
 
 class AbstractSoftPlanner(AbstractPlanner[M]):

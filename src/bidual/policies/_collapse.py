@@ -12,6 +12,7 @@ from bidual._errors import PolicyError
 from bidual._types import at_step
 from bidual.features import Psi
 from bidual.mdp import TabularMDP
+from bidual.policies._base import AbstractPolicy
 from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
@@ -75,10 +76,10 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     return MarkovPolicy(table)
 
 
-def embedding(
-    mdp: TabularMDP, psi: Psi, policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy
-) -> Float[np.ndarray, "H d"]:
-    """The expected features of a policy."""
+def embedding(mdp: TabularMDP, psi: Psi, policy: AbstractPolicy) -> Float[np.ndarray, "H d"]:
+    """The expected features of a policy that is a table."""
+    if not isinstance(policy, MarkovPolicy | DeterministicPolicy | DecodedPolicy):
+        raise PolicyError(f"a {type(policy).__name__} is no table over the states of a model")
     matrices, law, rows = transition_matrices(mdp), mdp.initial, []
     for h in range(mdp.horizon):
         occupancy = law[:, None] * policy.at(h)

@@ -1,0 +1,190 @@
+"""`KNR`: kernelized nonlinear regulators, s' = s + W phi(s, u) + noise with W unknown (Algorithm 2 of the paper)."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ModelError, ProblemError
+from bidual._types import Episode
+from bidual.features import AbstractMap, AbstractModelFeatures, Computed, Pieces, features_of, fourier
+from bidual.models._dynamics import Stage
+from bidual.models._knowledge import AbstractKnowledge
+from bidual.models._regressed import World
+from bidual.models._regression import Moments, Posterior, no_moments, posterior
+
+_STARTS = 64  # first states that are kept, the latest
+
+Limits = tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]
+Box = tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]
+
+
+@final
+@dataclass(frozen=True)
+class KNR:
+    """State differences are linear in known features of state and control, plus noise; the matrix W is learned.
+
+    Args:
+        model_features: phi, for instance `bd.features.fourier(d=128, bandwidth=2.0)` or `bd.features.linear()`.
+        ridge: lambda, the weight of W = 0 in the regression.
+        noise: the deviation of the noise of every state variable, or one for all; None: estimated from residuals,
+            and then nothing is certified.
+        bound: S_W, a number that the spectral norm of the true W does not exceed; None: nothing is certified.
+        box: where states of the model are held, two vectors (low, high). By default what the observation space
+            declares; where it has no end, what was seen, wider by its own width on either side.
+    """
+
+    model_features: AbstractModelFeatures = field(default_factory=fourier)
+    ridge: float = 0.01
+    noise: float | tuple[float, ...] | None = None
+    bound: float | None = None
+    box: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not isinstance(self.model_features, AbstractModelFeatures):
+            raise ModelError(
+                f"model_features must be bd.features.fourier(...), linear(...) or mapped(...); got "
+                f"{self.model_features!r:.80}"
+            )
+        if not (isinstance(self.ridge, Real) and 0 < self.ridge < np.inf):
+            raise ModelError(f"ridge must be a positive number; got {self.ridge!r}")
+        if self.noise is not None and not np.all(np.asarray(self.noise) >= 0):
+            raise ModelError(f"noise is a deviation, at least 0; got {self.noise!r}")
+        if self.bound is not None and not 0 <= self.bound < np.inf:
+            raise ModelError(f"bound is a norm of W, at least 0; got {self.bound!r}")
+
+    def start(
+        self,
+        features: Computed,
+        horizon: int,
+        delta: float,
+        *,
+        dimension: int,
+        limits: Limits,
+        space: Box,
+        discrete: bool,
+    ) -> "ControlKnowledge":
+        """What is known before the first episode, of states of so many numbers and controls within limits."""
+        n, m = dimension, limits[0].size
+        phi = self.model_features.built(n, m)
+        low, high = space if self.box is None else (np.asarray(end, dtype=np.float64) for end in self.box)
+        if low.shape != (n,) or high.shape != (n,) or not np.all(low < high):
+            raise ModelError(f"box must be two vectors of {n} numbers, low below high; got {self.box!r:.120}")
+        if self.noise is not None and np.size(self.noise) not in (1, n):
+            raise ModelError(f"noise must be one number, or one for each of the {n} state variables")
+        return ControlKnowledge(
+            declared=self,
+            features=features,
+            phi=phi,
+            pieces=features.pieces((horizon, n, m)),
+            horizon=horizon,
+            delta=delta,
+            limits=limits,
+            declared_box=(low, high),
+            discrete=discrete,
+            moments=no_moments(n, phi.sizes[2]),
+            starts=np.zeros((0, n)),
+            seen=(np.full(n, np.inf), np.full(n, -np.inf)),
+            episodes=0,
+            broken=0,
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ControlKnowledge(AbstractKnowledge):
+    """What episodes of vectors and controls have taught: a regression, and where episodes began."""
+
+    declared: KNR
+    features: Computed
+    phi: AbstractMap
+    pieces: Pieces
+    horizon: int
+    delta: float
+    limits: Limits
+    declared_box: Box
+    discrete: bool
+    moments: Moments
+    starts: Float[np.ndarray, "k n"]
+    seen: Box  # the least and the largest of every state variable
+    episodes: int
+    broken: int  # episodes that were broken off because a number was not finite
+
+    def update(self, *episodes: Episode) -> "ControlKnowledge":
+        """Add the transitions of episodes, up to their ends."""
+        moments, (low, high) = self.moments, self.seen
+        for episode in episodes:
+            assert episode.observations is not None and episode.controls is not None  # noqa: PT018 - of controls
+            L = self.horizon if episode.length is None else episode.length
+            s, u = episode.observations[: L + 1], episode.controls[:L]
+            if L:
+                moments = moments.add(features_of(self.phi, s[:-1], u), np.diff(s, axis=0))
+            low, high = np.minimum(low, s.min(axis=0)), np.maximum(high, s.max(axis=0))
+        first = np.stack([one.observations[0] for one in episodes if one.observations is not None])
+        return replace(
+            self,
+            moments=moments,
+            starts=np.concatenate([self.starts, first])[-_STARTS:],
+            seen=(low, high),
+            episodes=self.episodes + len(episodes),
+            broken=self.broken + sum(one.broken for one in episodes),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, n, m): steps, numbers of a state, controls."""
+        n, m, _ = self.phi.sizes
+        return self.horizon, n, m
+
+    @property
+    def outline(self) -> tuple[object, ...]:
+        """Sizes and settings."""
+        return self.shape, self.phi.sizes, self.delta, self.discrete
+
+    @property
+    def certifies(self) -> bool:
+        """Not by itself: sampled plans bound nothing."""
+        return False
+
+    @property
+    def told(self) -> bool:
+        """Signals are computed: functions of the transition by definition."""
+        return True
+
+    def resumed(self, now: AbstractKnowledge) -> "ControlKnowledge":
+        """The same regression, with the probability of now."""
+        if not isinstance(now, ControlKnowledge) or now.shape != self.shape or now.declared != self.declared:
+            raise ProblemError(
+                "the state to go on from was learned with another model, or in an environment of other sizes: give "
+                "those of then"
+            )
+        return replace(self, delta=now.delta)
+
+    @property
+    def stage(self) -> Stage:
+        """What is planned for, from the states that episodes began in."""
+        # Always as many, each in its turn: every other number of them would be compiled again.
+        return Stage(self.features, self.horizon, np.resize(self.starts, (_STARTS, self.starts.shape[1])))
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What the transitions say of W."""
+        noise = self.declared.noise
+        each = None if noise is None else np.resize(np.asarray(noise, dtype=np.float64), self.starts.shape[1])
+        return posterior(self.moments, self.declared.ridge, each, self.declared.bound)
+
+    @cached_property
+    def world(self) -> World:
+        """What every kind of optimism makes dynamics of."""
+        low, high = self.declared_box
+        least, most = self.seen
+        width = most - least if self.episodes else np.zeros_like(least)
+        box = (
+            np.where(np.isfinite(low), low, least - width),
+            np.where(np.isfinite(high), high, most + width),
+        )
+        return World(self.posterior, self.phi, box, self.limits, self.discrete)
