@@ -1,5 +1,7 @@
 """Ridge regression of differences: against plain least squares, in pieces, drawn from, and its radius."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -45,7 +47,9 @@ def test_norm_determinant_and_spectrum_are_those_of_lambda():
 
 def test_draws_have_the_covariance_of_the_posterior():
     """Squared lengths in the norm of Lambda are chi-square; the sum of 400 is outside once in a million."""
-    rng, scale, post = np.random.default_rng(2), np.array([0.5, 2.0]), known()
+    rng, scale = np.random.default_rng(2), np.array([0.5, 2.0])
+    alike = PHI + 2 * PHI[:, :1]  # far from right angles: a factor and its transpose are not the same
+    post = posterior(no_moments(N, D).add(alike, DIFFERENCES), RIDGE)
     draws = np.array([post.sample(rng, scale) - post.mean for _ in range(400)])
     whitened = draws @ post.factor / scale[:, None]
     for squares, count in ((whitened**2, whitened.size), (whitened[:, 0] ** 2, whitened[:, 0].size)):
@@ -65,14 +69,15 @@ def test_the_radius_is_the_formula_with_the_bias():
     assert known(noise=np.array([0.05, 0.1]), bound=3.0).radius(delta) == post.radius(delta)  # the largest counts
 
 
-def test_the_radius_pays_for_rounding():
-    """Features nearly alike, a tiny ridge: the computed estimate is off by more than the noise explains."""
-    rng, S = np.random.default_rng(4), 1e6
-    phi = 1e2 * (1 + 1e-7 * rng.normal(size=(300, D)))
-    W = S / np.sqrt(N * D) * np.sign(rng.normal(size=(N, D)))
-    post = posterior(no_moments(N, D).add(phi, phi @ W.T), 1e-6, noise=0.0, bound=S)
-    assert post._off / np.sqrt(post.ridge) > np.sqrt(post.ridge) * S
-    assert np.linalg.norm((post.mean - W) @ post.factor, 2) <= post.radius(0.1)
+def test_a_solver_that_is_off_cannot_make_a_false_radius():
+    """The ellipsoid is around the estimate that was computed: what that one is off by is part of the radius."""
+    post = known(noise=0.1, bound=float(np.linalg.norm(TRUE, 2)))
+    honest, wrong = post.radius(0.1), post.mean + 10 * np.random.default_rng(4).normal(size=(N, D))
+    assert np.linalg.norm((post.mean - TRUE) @ post.factor, 2) <= honest
+    liar = replace(post)
+    liar.__dict__["mean"] = wrong
+    assert np.linalg.norm((wrong - TRUE) @ liar.factor, 2) > honest
+    assert np.linalg.norm((wrong - TRUE) @ liar.factor, 2) <= liar.radius(0.1)
 
 
 @pytest.mark.parametrize(
