@@ -62,8 +62,11 @@ def cosines() -> dict[str, Any]:
 def hallucinated() -> dict[str, Any]:
     """Milliseconds of a batch of rollouts, and ratios of sigma."""
     known, rng = learned(20), np.random.default_rng(0)
-    ways: dict[str, AbstractOptimism] = {"mean": Mean(), "bonus, rank 64": Bonus(1.0)}
-    ways.update({f"rank {rank or 'full'}": Hallucinated(0.01, rank) for rank in RANKS})
+    ways: dict[str, AbstractOptimism] = {
+        "mean": Mean(),
+        "bonus, rank 64": Bonus(1.0),
+        **{f"rank {rank or 'full'}": Hallucinated(0.01, rank) for rank in RANKS},
+    }
     start, controls, extras, noise = (
         jnp.asarray(rng.normal(size=size), dtype=jnp.float32)
         for size in ((N,), (HORIZON, SAMPLES, M), (HORIZON, SAMPLES, N), (HORIZON, SAMPLES, N))

@@ -75,6 +75,24 @@ def test_draws_have_the_deviation_of_the_noise():
     np.testing.assert_array_equal(drawn.W, WORLD.posterior.sample(np.random.default_rng(1), 2.0 * 0.05))
 
 
+def test_draws_can_be_stacked_and_stepped_at_once():
+    made = BestOf(3)(WORLD, RNG)
+    stacked = jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *made)
+    assert stacked.sizes == made[0].sizes
+    s, u, zero = single(S, U, np.zeros(N))
+    moved, _ = jax.vmap(lambda one: one.step(s, u, jnp.zeros(0), zero))(stacked)
+    np.testing.assert_allclose(np.asarray(moved), [step(one)[0] for one in made], atol=1e-6)
+
+
+def test_steps_have_the_precision_of_their_state():
+    (dynamics,) = Hallucinated(0.1)(WORLD, RNG)
+    with jax.enable_x64(True):
+        for kind in (jnp.float32, jnp.float64):
+            s, u = jnp.zeros(N, kind), jnp.zeros(2, kind)
+            moved, bonus = dynamics.step(s, u, s, s)
+            assert moved.dtype == bonus.dtype == kind
+
+
 def test_states_are_held_to_the_box_and_an_infinite_one_does_nothing():
     (dynamics,) = Mean()(WORLD, RNG)
     np.testing.assert_array_equal(step(dynamics, s=np.array([90.0, -90.0, 0.0]))[0][:2], [5.0, -5.0])

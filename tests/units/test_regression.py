@@ -130,3 +130,18 @@ def test_features_that_drown_the_ridge_are_refused():
     phi = np.full((300, D), 1e8)
     with pytest.raises(bd.ModelError, match="too large for a ridge of 1e-06"):
         _ = posterior(no_moments(N, D).add(phi, np.zeros((300, N))), 1e-6).mean
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"ridge": 0.0}, "positive number; got 0.0"),
+        ({"ridge": np.nan}, "got nan"),
+        ({"ridge": 1.0, "bound": -1.0}, "at least 0; got -1.0"),
+        ({"ridge": 1.0, "noise": -0.1}, "deviation of at least 0"),
+        ({"ridge": 1.0, "noise": np.array([0.1, np.inf])}, "one for each of 2"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(declared, words):
+    with pytest.raises(bd.ModelError, match=words):
+        posterior(no_moments(N, D), **declared)

@@ -1,8 +1,9 @@
 """phi: features of state and control that the next state is linear in. A declaration, and the map that it becomes.
 
 A declaration is what a user writes and a file stores; it does not know yet how long states and controls are. `built`
-makes the map for them: a pytree, whose arrays are arguments of compiled code. Over many samples (`jax.vmap`) the
-arrays of a map are shared, so that its products are single ones of matrices.
+makes the map for them: a pytree, whose arrays are arguments of compiled code (and may have further axes, where several
+are stacked for `jax.vmap`). Over many samples the arrays of a map are shared, so that its products are single ones of
+matrices.
 """
 
 import abc
@@ -60,14 +61,14 @@ class AbstractModelFeatures(abc.ABC):
 class FourierMap(AbstractMap):
     """cos(frequencies (s, u) + phases) / sqrt(d)."""
 
-    frequencies: Float[Any, "d inputs"]
-    phases: Float[Any, "d"]
+    frequencies: Float[Any, "... d inputs"]
+    phases: Float[Any, "... d"]
     n: int = field(metadata={"static": True})
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Of the frequencies."""
-        d, inputs = self.frequencies.shape
+        d, inputs = self.frequencies.shape[-2:]
         return self.n, inputs - self.n, d
 
     def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:

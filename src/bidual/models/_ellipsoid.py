@@ -31,9 +31,9 @@ _LEAST = 1e-12  # of a square: its root has a derivative there
 class Ellipsoid:
     """The formula above: directions v_i of length 1 at right angles, 1 / lambda_i, and rho."""
 
-    directions: Float[Any, "r d"]
-    inverse: Float[Any, "r"]
-    rest: Float[Any, ""]
+    directions: Float[Any, "... r d"]
+    inverse: Float[Any, "... r"]
+    rest: Float[Any, "..."]
 
     def sigma(self, phi: Float[Array, "d"]) -> Float[Array, ""]:
         """In compiled code, in the precision of phi; never 0, so that it can be differentiated everywhere."""
@@ -43,7 +43,7 @@ class Ellipsoid:
         # Vectors on the left, and products where there could be sums: over many samples both are a third faster.
         along = phi @ directions.T
         squared = (along * along) @ inverse
-        if self.directions.shape[0] < self.directions.shape[1]:
+        if self.directions.shape[-2] < self.directions.shape[-1]:
             squared = squared + rest * jnp.maximum(jnp.vdot(phi, phi) - jnp.vdot(along, along), 0.0)
         return jnp.sqrt(jnp.maximum(squared, _LEAST))
 

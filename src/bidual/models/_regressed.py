@@ -26,28 +26,31 @@ from bidual.models._regression import Posterior
 @partial(jax.tree_util.register_dataclass)
 @dataclass(frozen=True, eq=False)
 class Regressed(AbstractDynamics):
-    """The dynamics above. Where `beta` is None there are no extras, and without kappa either no sigma is computed."""
+    """The dynamics above. Where `beta` is None there are no extras, and without kappa either no sigma is computed.
+
+    Several of one kind can be stacked (`jax.tree.map`) and planned in at once (`jax.vmap`).
+    """
 
     phi: AbstractMap
-    W: Float[Any, "n d"]
-    deviation: Float[Any, "n"]  # of the noise
-    low: Float[Any, "n"]  # states are held to [low, high], which may be infinite
-    high: Float[Any, "n"]
-    least: Float[Any, "m"]  # of the controls
-    most: Float[Any, "m"]
+    W: Float[Any, "... n d"]
+    deviation: Float[Any, "... n"]  # of the noise
+    low: Float[Any, "... n"]  # states are held to [low, high], which may be infinite
+    high: Float[Any, "... n"]
+    least: Float[Any, "... m"]  # of the controls
+    most: Float[Any, "... m"]
     ellipsoid: Ellipsoid | None = None
-    beta: Float[Any, ""] | None = None
-    kappa: Float[Any, ""] | None = None
+    beta: Float[Any, "..."] | None = None
+    kappa: Float[Any, "..."] | None = None
     discrete: bool = field(default=False, metadata={"static": True})
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """As many extras as state variables, or none."""
-        n = self.W.shape[0]
-        return n, self.least.shape[0], 0 if self.beta is None else n
+        n = self.W.shape[-2]
+        return n, self.least.shape[-1], 0 if self.beta is None else n
 
     @property
-    def limits(self) -> tuple[Float[Any, "m"], Float[Any, "m"]]:
+    def limits(self) -> tuple[Float[Any, "... m"], Float[Any, "... m"]]:
         """As declared."""
         return self.least, self.most
 

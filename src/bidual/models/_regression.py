@@ -184,7 +184,15 @@ def posterior(
     moments: Moments, ridge: float, noise: float | Float[np.ndarray, "n"] | None = None, bound: float | None = None
 ) -> Posterior:
     """What moments say, with the declared deviation of the noise (of every state variable, or one for all)."""
-    if noise is None:
-        return Posterior(moments, float(ridge), None, bound)
-    deviations = np.broadcast_to(np.asarray(noise, dtype=np.float64), moments.squares.shape).copy()
-    return Posterior(moments, float(ridge), deviations, bound)
+    if not 0 < ridge < np.inf:
+        raise ModelError(f"the ridge must be a positive number; got {ridge!r}")
+    if bound is not None and not 0 <= bound < np.inf:
+        raise ModelError(f"the bound on |W| must be a number of at least 0; got {bound!r}")
+    return Posterior(moments, float(ridge), None if noise is None else _deviations(noise, len(moments.squares)), bound)
+
+
+def _deviations(noise: float | Float[np.ndarray, "n"], n: int) -> Float[np.ndarray, "n"]:
+    given = np.asarray(noise, dtype=np.float64)
+    if given.shape not in ((), (n,)) or not np.all((given >= 0) & (given < np.inf)):
+        raise ModelError(f"the noise must be a deviation of at least 0, or one for each of {n} numbers; got {noise!r}")
+    return np.full(n, given)
