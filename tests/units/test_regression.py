@@ -69,6 +69,12 @@ def test_the_radius_is_the_formula_with_the_bias():
     assert known(noise=np.array([0.05, 0.1]), bound=3.0).radius(delta) == post.radius(delta)  # the largest counts
 
 
+@pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
+def test_a_radius_is_for_a_probability(delta):
+    with pytest.raises(bd.ModelError, match="between 0 and 1"):
+        known(noise=0.1, bound=3.0).radius(delta)
+
+
 def test_a_solver_that_is_off_cannot_make_a_false_radius():
     """The ellipsoid is around the estimate that was computed: what that one is off by is part of the radius."""
     post = known(noise=0.1, bound=float(np.linalg.norm(TRUE, 2)))

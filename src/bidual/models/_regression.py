@@ -149,6 +149,8 @@ class Posterior:
         if self.noise is None or self.bound is None:
             missing = [name for name, value in (("noise", self.noise), ("bound", self.bound)) if value is None]
             raise ModelError(f"a certified radius needs declared numbers; {' and '.join(missing)} must be given")
+        if not 0 < delta < 1:
+            raise ModelError(f"delta, the probability of failure, must lie between 0 and 1; got {delta!r}")
         n, lost = len(self.mean), self._lost
         values, _ = self.spectrum
         logdet = np.sum(np.log((values + lost) / self.ridge))  # Weyl: no eigenvalue is off by more
