@@ -3,7 +3,7 @@
 import abc
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -134,8 +134,8 @@ class Feedback(AbstractExecution):
     ) -> Executed:
         """In double precision: derivatives of derivatives lose digits."""
         del sampler
-        exact = nominal.astype(np.float64)
-        along = regulated(dynamics, psi.features, theta, central(psi), exact, self.steps)
+        wide = jax.tree.map(_double, (dynamics, theta, central(psi), nominal))
+        along = regulated(wide[0], psi.features, *wide[1:], self.steps)
         return _affine(dynamics, nominal, *(np.asarray(part) for part in along[:3]))
 
 
@@ -150,7 +150,7 @@ class Mpc(AbstractExecution):
     """
 
     every: int = 1
-    horizon: int | Literal["shrinking"] = "shrinking"
+    horizon: int | str = "shrinking"
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
@@ -165,7 +165,7 @@ class Mpc(AbstractExecution):
 
     def ahead(self, horizon: int) -> int:
         """The look-ahead, which ends with the episode."""
-        return horizon if self.horizon == "shrinking" else min(self.horizon, horizon)
+        return min(self.horizon, horizon) if isinstance(self.horizon, int) else horizon
 
     def __call__(
         self,
@@ -185,6 +185,10 @@ def central(psi: Stage) -> Float[np.ndarray, "n"]:
     """The start state nearest to the mean of all of them, which itself may be no state at all."""
     apart = psi.starts - psi.starts.mean(axis=0)
     return psi.starts[int(np.argmin(np.einsum("kn,kn->k", apart, apart)))]
+
+
+def _double(leaf: Any) -> Any:  # noqa: ANN401 - an array of anything
+    return np.asarray(leaf, dtype=np.float64) if np.issubdtype(np.asarray(leaf).dtype, np.floating) else leaf
 
 
 def _affine(

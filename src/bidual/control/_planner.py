@@ -81,7 +81,8 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
                 f"dynamics have {m} controls and {extras} extras, so it must have shape {(T, q)}"
             )
         found = _search(self.sampler, model, psi.features, theta, central(psi), T, start, self.draw.words())
-        return Sought(np.asarray(found.nominal), float(found.cost), np.asarray(found.variance))
+        nominal, variance = (np.asarray(part, dtype=np.float64) for part in (found.nominal, found.variance))
+        return Sought(nominal, float(found.cost), variance)
 
     def executed(self, model: AbstractDynamics, psi: Stage, theta: Float[np.ndarray, "H d"], sought: Sought) -> Plan:
         """A sequence as a plan: its policy, and what that is expected to see in the model."""
