@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-solve bench-price bench-regulators bench-runs bench-sweep clean
+.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-mppi bench-solve bench-price bench-regulators bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,6 +45,10 @@ bench-learn: $(DEV)  ## values, certified gaps and CPU time of learning
 
 bench-lock: $(DEV)  ## episodes until the lock with rich observations is open
 	$(BIN)/python -m benchmarks.lock
+
+bench-mppi: $(DEV)  ## one step of MPPI against pytorch-mppi, which it installs with torch
+	$(PIP_INSTALL) -e ".[bench]"
+	$(BIN)/python -m benchmarks.mppi
 
 bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
 	$(BIN)/python -m benchmarks.solve
