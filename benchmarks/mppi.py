@@ -8,8 +8,9 @@ features of n = 4 numbers and m = 1 control, weigh them, and answer. Costs are q
 is `MPPI.command`, eager, with `torch.cos` and one matrix product for all sequences. Ours also colours its noise; `kept`
 moreover lets the best sequence so far compete and evaluates the new one, which they do not. The median of many steps is
 taken three times over, in turn; the ratio is that of the medians of the three, and `at_least` that of their fastest to
-our slowest (from K = 1024 on torch asks the system for new memory at every step, which takes more or less). Both models are first followed along the
-same controls, and the largest difference of a state is stored. Results go to benchmarks/results/mppi.json.
+our slowest (from K = 1024 on torch asks the system for new memory at every step, which takes more or less). Both models
+are first followed along the same controls, and the largest difference of a state is stored. Results go to
+benchmarks/results/mppi.json.
 """
 
 import json
