@@ -1,8 +1,8 @@
 """Planners of controls on a true law: the pendulum of Gymnasium, from hanging at rest, for a hundred steps.
 
-Seeds are fixed, but another processor rounds otherwise and then plans otherwise. So medians are judged. Of sixty plans a
-quarter of those of DMD-MPC with 1024 sequences cost more than 370, and a sixth of those of iCEM with 512; then the median
-of 25 does in 3 of 1000 cases.
+Seeds are fixed, but another processor rounds otherwise and then plans otherwise. So medians are judged. Of sixty plans
+a quarter of those of DMD-MPC with 1024 sequences cost more than 370, and a sixth of those of iCEM with 512; then the
+median of 25 does in 3 of 1000 cases.
 """
 
 import jax.numpy as jnp
