@@ -1,8 +1,13 @@
 """Linear dynamics and quadratic costs: the exact answers, and how near planners of controls come to them."""
 
+from dataclasses import replace
+from itertools import islice
+
+import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import bidual as bd
 from bidual.control import (
@@ -14,8 +19,10 @@ from bidual.control import (
     linear_quadratic,
     lower_bound,
 )
+from bidual.dual import FullyCorrective
 from bidual.features import computed, signal
 from bidual.models import Simulated, Stage
+from bidual.primal_dual import primal_dual
 
 
 def _problem(seed, H=6, n=3, m=2, noise=0.1):
@@ -226,3 +233,29 @@ def test_controls_at_their_limits_stay_there_and_pay_for_it():
     assert (law.gains[law.controls[:, 0] == -0.7] == 0).all()
     assert quick.value <= long.value * (1 + 1e-4)
     assert quick.value > INTEGRATOR.solve().value(np.array([3.0, 0.0])) - INTEGRATOR.solve().v
+
+
+def test_the_loop_meets_a_budget_of_effort_at_the_exact_price():
+    """Least cost of states with bounded effort, by the dual player and the planner, against the dual of Riccati values.
+
+    Without noise, so embeddings are exact up to single precision; mixtures of policies make duality exact.
+    """
+    x, limit, s0 = COSTS.embedding(20, total=True), 1.5, np.array([1.0, 0.0])
+    problem = bd.Problem(cp.Minimize(x.state), {"effort": x.effort <= limit})
+    planner = Regulator(icem(32, 2), Feedback(), rollouts=1)
+    psi = Stage(COSTS, 20, s0[None])
+    program = replace(problem.program(), resolution=np.array([1e-6]))  # of effort in single precision
+    turns = primal_dual(program, psi, _integrator(np.zeros(2), np.inf), planner, FullyCorrective())
+    last = list(islice(turns, 12))[-1].duals
+
+    def dual(gamma):
+        each = linear_quadratic(
+            INTEGRATOR.A[0], INTEGRATOR.B[0], np.tensordot([1.0, gamma], FORMS, 1), np.zeros((2, 2)), 20
+        )
+        return each.solve().value(s0) - gamma * limit
+
+    exact = -minimize_scalar(lambda gamma: -dual(gamma), bounds=(1e-3, 10), method="bounded").fun
+    free = dual(1e-3) + 1e-3 * limit
+    assert exact > 1.02 * free  # the limit binds
+    assert abs(last.f - exact) <= 1e-4 * exact
+    assert float(last.g[0]) <= 1e-4 * limit

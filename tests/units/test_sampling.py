@@ -167,6 +167,14 @@ def test_extras_choose_the_cheapest_law():
     assert cost < 0.8 * alone
 
 
+def test_a_bonus_is_worth_its_size(monkeypatch):
+    """With a bonus of u and an effort of u^2 to pay, and nothing else, controls of 1/2 are the best."""
+    monkeypatch.setattr(Simulated, "step", lambda self, s, u, e, noise: (s, u[0]))
+    nominal, cost = _searched(icem(256, 40), Simulated(LOW, HIGH, np.zeros(2), abs), np.tile([0.0, 1.0, 0.0], (H, 1)))
+    assert abs(cost + H / 4) <= 1e-2
+    np.testing.assert_allclose(nominal, 0.5, atol=0.1)  # an error of 0.1 costs 0.01
+
+
 def test_costs_of_many_paths_are_those_of_each():
     rng = np.random.default_rng(2)
     theta, sequences = np.ones((H, 3)), rng.uniform(-1, 2, (H, 7, 1))
