@@ -62,9 +62,8 @@ def test_white_noise_does_not():
     assert np.median(_values(cem(512, 40), OpenLoop())) >= 430.0
 
 
-@pytest.mark.parametrize("sampler", [icem(512, 40), dmd(512, 40)])
-def test_descent_from_a_sampled_plan_never_makes_it_worse(sampler):
-    plain, descended = _values(sampler, OpenLoop()), _values(sampler, Feedback())
+def test_descent_from_a_sampled_plan_never_makes_it_worse():
+    plain, descended = _values(icem(512, 40), OpenLoop()), _values(icem(512, 40), Feedback())
     # The same path costs a little more or less in single precision, where it is not stable.
     assert (descended <= plain + 0.5).all()
     assert np.median(descended) <= np.median(plain) - 20.0

@@ -35,7 +35,7 @@ def _hoped(s, u, e):
 STILL, NOISY = (Simulated(LOW, HIGH, np.full(2, size), _move) for size in (0.0, 0.1))
 FAMILY = Simulated(LOW, HIGH, np.zeros(2), _hoped, 2)
 PSI = Stage(FEATURES, H, START)
-SAMPLER = icem(64, 5)
+SAMPLER, PATHS = icem(64, 5), 200  # the same everywhere: what is traced and compiled once serves all tests
 EXECUTIONS = {"open": OpenLoop(), "feedback": Feedback(steps=0), "mpc": Mpc(), "mpc 3/4": Mpc(every=3, horizon=4)}
 
 
@@ -57,7 +57,7 @@ def _episode(policy, noise=0.0, seed=0):
 
 @pytest.mark.parametrize("name", ["open", "feedback"])
 def test_without_noise_rollouts_are_the_episode_itself(name):
-    planner = Regulator(SAMPLER, EXECUTIONS[name], rollouts=3)
+    planner = Regulator(SAMPLER, EXECUTIONS[name], PATHS)
     sought = planner.search(STILL, PSI, THETA)
     plan = planner.executed(STILL, PSI, THETA, sought)
     # Sums of a dozen numbers of size 1 in single precision.
@@ -69,21 +69,29 @@ def test_without_noise_rollouts_are_the_episode_itself(name):
 
 def test_rollouts_of_replanning_replan(execution):
     """200 episodes against 200 paths with noise: means agree within 5 standard errors, of 24 numbers and 4 kinds."""
-    plan = Regulator(SAMPLER, execution, rollouts=200)(NOISY, PSI, THETA)
-    episodes = np.stack([_episode(plan.actions, 0.1, seed) for seed in range(200)])
-    errors = np.sqrt(2 / 200) * episodes.std(axis=0)
+    plan = Regulator(SAMPLER, execution, PATHS)(NOISY, PSI, THETA)
+    episodes = np.stack([_episode(plan.actions, 0.1, seed) for seed in range(PATHS)])
+    errors = np.sqrt(2 / PATHS) * episodes.std(axis=0)
     assert (np.abs(episodes.mean(axis=0) - plan.embedding) <= 5 * errors + 1e-5).all()
 
 
 def test_what_answers_to_noise_pays_less():
-    """With much noise: open loop against feedback and replanning in the same 2000 paths."""
+    """With much noise: open loop against feedback and replanning in the same paths."""
     noisy = Simulated(LOW, HIGH, np.full(2, 0.3), _move)
-    values = {name: Regulator(SAMPLER, one, 2000)(noisy, PSI, THETA).value for name, one in EXECUTIONS.items()}
+    values = {name: Regulator(SAMPLER, one, PATHS)(noisy, PSI, THETA).value for name, one in EXECUTIONS.items()}
     assert max(values["feedback"], values["mpc"]) < 0.9 * values["open"]
 
 
+def test_a_descent_that_does_not_pay_less_is_not_taken():
+    """Next to a kink: without curvature a step is as long as limits allow, and each share of it leads past the kink."""
+    near = Simulated(LOW, HIGH, np.zeros(1), lambda s, u: s + u)
+    psi = Stage(computed(apart=lambda x, u, y: jnp.abs(y[0])), 1, np.array([[0.3]]))
+    policy, _ = Feedback()(near, psi, np.ones((1, 1)), np.array([[-0.2999]]), SAMPLER)
+    assert policy.controller.controls.item() == -0.2999
+
+
 def test_replanning_is_the_same_in_compiled_code():
-    controller = Receding(STILL, THETA, np.zeros((H, 1)), FEATURES, SAMPLER, every=3)
+    controller = Receding(STILL, THETA, np.zeros((4, 1)), FEATURES, SAMPLER, every=3)
     memory, path = controller.start(np.random.default_rng(5)), np.random.default_rng(6).normal(size=(H, 2))
     compiled = jax.jit(lambda c, memory, h, s: c.control(memory, h, s))
     inside = controller.begin(jr.key(memory.key))
@@ -122,9 +130,11 @@ def test_fingerprints_are_of_numbers_and_settings():
     assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 7
 
 
-def test_rollouts_have_the_extras_of_the_plan(execution):
+@pytest.mark.parametrize("name", ["open", "mpc 3/4"])
+def test_rollouts_have_the_extras_of_the_plan(name):
     """In a family of laws the plan hopes for a good one; its embedding is of that one, and costs less."""
-    planner = Regulator(SAMPLER, execution, rollouts=4)
+    execution = EXECUTIONS[name]
+    planner = Regulator(SAMPLER, execution, PATHS)
     hopeful, sober = planner(FAMILY, PSI, THETA), planner(STILL, PSI, THETA)
     assert hopeful.value < 0.9 * sober.value
     if not isinstance(execution, Mpc):
@@ -132,13 +142,16 @@ def test_rollouts_have_the_extras_of_the_plan(execution):
 
 
 def test_the_same_draw_gives_the_same_plan_and_another_one_another():
-    plans = [Regulator(SAMPLER, Feedback(), 5, Draw(seed, Purpose.PLAN, 3))(NOISY, PSI, THETA) for seed in (0, 0, 1)]
+    plans = [
+        Regulator(SAMPLER, EXECUTIONS["feedback"], PATHS, Draw(seed, Purpose.PLAN, 3))(NOISY, PSI, THETA)
+        for seed in (0, 0, 1)
+    ]
     np.testing.assert_array_equal(plans[0].embedding, plans[1].embedding)
     assert plans[0].actions.fingerprint == plans[1].actions.fingerprint != plans[2].actions.fingerprint
 
 
 def test_searches_start_where_they_are_told():
-    sought = Regulator(icem(512, 40), OpenLoop()).search(STILL, PSI, THETA)
+    sought = Regulator(SAMPLER, OpenLoop()).search(STILL, PSI, THETA)
     again = Regulator(icem(4, 1), OpenLoop(), nominal=sought.nominal).search(STILL, PSI, THETA)
     assert again.cost <= sought.cost * (1 + 1e-6)
 
@@ -187,7 +200,7 @@ def test_models_that_explode_and_starts_of_another_size_are_named():
 def test_rollouts_do_not_care_about_the_users_precision():
     law = Receding(NOISY, THETA, np.zeros((H, 1)), FEATURES, SAMPLER)
     words = np.arange(3, dtype=np.uint32)
-    first = embedding(law, NOISY, PSI, 4, words)
+    first = embedding(law, NOISY, PSI, PATHS, words)
     with jax.enable_x64(True):
-        second = embedding(law, NOISY, PSI, 4, words)
+        second = embedding(law, NOISY, PSI, PATHS, words)
     np.testing.assert_array_equal(first, second)
