@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("problems.md", "learning.md", "runs.md")}
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("problems.md", "learning.md", "runs.md", "control.md")}
 LARGEST = 60_000  # bytes of a picture of a ready problem
 
 
@@ -22,7 +22,9 @@ def _words(text):
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", text)
 
 
-@pytest.mark.parametrize(("name", "read"), [("problems.md", str), ("learning.md", _words), ("runs.md", _words)])
+@pytest.mark.parametrize(
+    ("name", "read"), [("problems.md", str), ("learning.md", _words), ("runs.md", _words), ("control.md", str)]
+)
 def test_the_python_blocks_run_and_print_what_is_shown(name, read, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)))

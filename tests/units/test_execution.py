@@ -14,6 +14,7 @@ from bidual.control import Feedback, Mpc, OpenLoop, Receding, Regulator, embeddi
 from bidual.control._execution import central
 from bidual.features import computed, signal
 from bidual.models import Simulated, Stage
+from bidual.planners import Plan
 
 H = 8
 LOW, HIGH = np.array([-1.0]), np.array([1.0])
@@ -150,9 +151,13 @@ def test_the_same_draw_gives_the_same_plan_and_another_one_another():
     assert plans[0].actions.fingerprint == plans[1].actions.fingerprint != plans[2].actions.fingerprint
 
 
+def _known(nominal):
+    return Plan(None, np.zeros_like(THETA), 0.0, lower=-np.inf, nominal=nominal)
+
+
 def test_searches_start_where_they_are_told():
     sought = Regulator(SAMPLER, OpenLoop()).search(STILL, PSI, THETA)
-    again = Regulator(icem(4, 1), OpenLoop(), nominal=sought.nominal).search(STILL, PSI, THETA)
+    again = Regulator(icem(4, 1), OpenLoop()).after(_known(sought.nominal)).search(STILL, PSI, THETA)
     assert again.cost <= sought.cost * (1 + 1e-6)
 
 
@@ -179,7 +184,7 @@ def test_start_states_take_turns():
         (lambda: Feedback(steps=-1), "steps must be"),
         (lambda: Regulator(rollouts=0), "rollouts must be"),
         (
-            lambda: Regulator(SAMPLER, nominal=np.zeros((H, 1)))(FAMILY, PSI, THETA),
+            lambda: Regulator(SAMPLER).after(_known(np.zeros((H, 1))))(FAMILY, PSI, THETA),
             r"shape \(8, 1\); .* 1 controls and 2 extras, so it must have shape \(8, 3\)",
         ),
     ],

@@ -7,7 +7,7 @@ sigma(s, u) the norm of phi in Lambda^-1. Extras e move the mean anywhere within
 ("hallucinated control", Curi et al. 2020). A bonus of kappa sigma(s, u) pays for going where little is known instead.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, final
 
@@ -20,6 +20,7 @@ from bidual.features import AbstractMap
 from bidual.models._dynamics import AbstractDynamics, into_ball
 from bidual.models._ellipsoid import Ellipsoid
 from bidual.models._regression import Posterior
+from bidual.policies import ControlPolicy
 
 
 @final
@@ -68,6 +69,10 @@ class Regressed(AbstractDynamics):
             if self.kappa is not None:
                 bonus = jnp.asarray(self.kappa, s.dtype) * sigma
         return jnp.clip(moved, low, high), bonus
+
+    def policy(self, actions: ControlPolicy) -> ControlPolicy:
+        """A plan of controls, which stand for numbered actions with `discrete`."""
+        return replace(actions, discrete=self.discrete)
 
     def taken(self, u: Float[Array, "m"]) -> Float[Array, "m"]:
         """With `discrete` which control is the largest, as policies do; else held to the limits."""
