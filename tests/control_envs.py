@@ -5,12 +5,12 @@ import numpy as np
 
 
 class Slider(gymnasium.Env):
-    """A noisy double integrator, from (1, 0): position and speed, and a force between -2 and 2."""
+    """A noisy double integrator, from (1, 0): position and speed, and a force up to `most` either way."""
 
-    def __init__(self, noise=0.02, start=0.0, ends=None, breaks=None, discrete=False):
+    def __init__(self, noise=0.02, start=0.0, ends=None, breaks=None, discrete=False, most=2.0):
         self.noise, self.start, self.ends, self.breaks = noise, start, ends, breaks
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
-        force = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        force = gymnasium.spaces.Box(-most, most, (1,), np.float64)
         self.action_space = gymnasium.spaces.Discrete(3) if discrete else force
 
     def reset(self, *, seed=None, options=None):

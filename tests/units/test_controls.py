@@ -1,5 +1,7 @@
 """Environments of vectors and controls, and the loop that learns them."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import gymnasium
 import jax.numpy as jnp
@@ -118,6 +120,24 @@ def test_a_double_integrator_is_learned_with_its_limit():
     np.testing.assert_allclose(
         solution.knowledge.posterior.mean, [[0, 0.2, 0], [0, 0, 0.2]], atol=0.02
     )  # 120 transitions, noise .02
+
+
+@pytest.mark.parametrize("dual", [bd.dual.GradientAscent(), bd.dual.FollowTheLeader()])
+def test_primal_dual_steps_move_towards_the_limit(dual):
+    """Algorithm 2: one plan and one step per episode. The multiplier of a limit that is broken grows from 0."""
+    explorer = replace(QUICK, dual=dual)
+    solution = bd.learn(_problem(), Slider(), LINEAR, episodes=12, evaluation=5, explorer=explorer, seed=0)
+    efforts = [abs(law.controller.controls).sum() for law in solution.executed[1:]]
+    assert min(efforts[1:]) < 0.7 * efforts[0]
+    assert "primal-dual steps" in solution.exploration
+
+
+def test_primal_dual_steps_need_bounds():
+    x = FEATURES.embedding(H, total=True)
+    problem = bd.Problem(cp.Minimize(x.distance), {"speed": x.free <= 2.0})
+    explorer = replace(QUICK, dual=bd.dual.GradientAscent())
+    with pytest.raises(bd.ProblemError, match="has no bounds"):
+        bd.learn(problem, Slider(), LINEAR, episodes=2, explorer=explorer)
 
 
 def test_the_same_seed_learns_the_same():

@@ -59,7 +59,7 @@ class PrimalDual(AbstractExplorer[Steps]):
         psi = None if pieces.arrivals or pieces.observed else pieces.psi
         functions = variational(program, psi, _least(knowledge))
         if dual.Gamma is None:
-            dual = replace(dual, Gamma=_first_Gamma(functions), doubling=True)
+            dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
         lifted = canonical(program, pieces) if self.canonical else None
         functions, pieces = lifted or (functions, pieces)
         return Steps(functions, pieces, dual, dual.init(functions))
@@ -106,7 +106,7 @@ def _least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d"]], f
     return lambda theta: ExtendedValueIteration()(model, layout, theta).lower
 
 
-def _first_Gamma(functions: VariationalProgram) -> float:
+def first_Gamma(functions: VariationalProgram) -> float:
     """2 (f at a Slater point - the least f) / room, in a world that grants the most room and the least f.
 
     A true Slater point has less room: then Gamma doubles.

@@ -116,6 +116,18 @@ class Pieces:
             peaks[:, position] += max(abs(one.low), abs(one.high))
         return peaks
 
+    def span(self, rows: Float[np.ndarray, "r H d"]) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
+        """The least and the most that an episode can pay where the environment tells all signals: by their bounds.
+
+        After the end of an episode they are 0. Infinite where a signal that is paid for has no bounds.
+        """
+        ends = np.array([[one.low, one.high, 0.0] for _, one in self.observed])
+        with np.errstate(invalid="ignore"):
+            paid = np.where(rows[..., None] == 0, 0.0, rows[..., None] * ends)
+        low, high = paid.min(axis=-1).sum(axis=(1, 2)), paid.max(axis=-1).sum(axis=(1, 2))
+        slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of sums in another order
+        return low - slack, high + slack
+
 
 class AbstractFeatures(abc.ABC):
     """A feature map psi: (step, state, action) -> R^d, with a name for each of its parts."""

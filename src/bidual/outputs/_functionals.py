@@ -67,22 +67,10 @@ def ranges(
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
     """The least and the most that an episode can pay: planning where chance is on one's side, and where it is not."""
     if not isinstance(knowledge, AbstractCounted):
-        return _declared(rows, knowledge)
+        return knowledge.pieces.span(rows)
     model, planner = knowledge.anything, ExtendedValueIteration()
     layout = model.restrict(knowledge.pieces)
     low = np.array([planner(model, layout, row).lower for row in rows])
     high = np.array([-planner(model, layout, -row).lower for row in rows])
     slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of the planner's arithmetic
-    return low - slack, high + slack
-
-
-def _declared(
-    rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
-) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
-    """The same from the bounds of the signals alone; after the end of an episode they are 0."""
-    ends = np.array([[one.low, one.high, 0.0] for _, one in knowledge.pieces.observed])
-    with np.errstate(invalid="ignore"):
-        paid = np.where(rows[..., None] == 0, 0.0, rows[..., None] * ends)
-    low, high = paid.min(axis=-1).sum(axis=(1, 2)), paid.max(axis=-1).sum(axis=(1, 2))
-    slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of sums in another order
     return low - slack, high + slack
