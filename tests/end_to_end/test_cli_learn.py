@@ -211,7 +211,7 @@ FILES = {
     "wrong_problem.py": ("problem = 3\nenv = 'FrozenLake-v1'\n", "'problem' must be a bidual.Problem; it is a int"),
     "wrong_model.py": (
         ENV.replace("FAULT", "pass") + "model = 'tabular'\n",
-        "'model' must be a bidual.models.Tabular, LinearMDP, LowRank or Latent; it is a str",
+        "'model' must be a bidual.models.Tabular, LinearMDP, LowRank, Latent or KNR; it is a str",
     ),
     "wrong_env.py": (ENV.replace("FAULT", "pass") + "env = 7\n", "must be a gymnasium.Env, or the name of one; got a"),
     "no_such_env.py": (ENV.replace("FAULT", "pass") + "env = 'Nowhere-v0'\n", "gymnasium cannot make 'Nowhere-v0'"),

@@ -81,7 +81,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
     from bidual._learn import stop_when
     from bidual._prepare import check_counts
     from bidual.bounds import Split
-    from bidual.cli._exploring import explorer_named
+    from bidual.cli._exploring import check_asked
 
     built = set()
     for cell in cells:
@@ -90,10 +90,11 @@ def check_cells(cells: Iterable[Cell]) -> None:
             check_counts(options.episodes, options.evaluation, None, options.batch)
             check_seed(options.seed)
             Split(options.delta)
-            explorer_named(options.explorer, options.dual)
+            check_asked(options.explorer, options.dual)
             if options.stop_gap is not None:
                 stop_when(options.stop_gap)
-            if (key := (options.target, options.settings, options.support)) not in built:
+            key = options.target, options.settings, options.support, options.explorer, options.dual
+            if key not in built:
                 _check_target(options)
                 built.add(key)
         except BidualError as error:

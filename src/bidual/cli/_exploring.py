@@ -1,23 +1,26 @@
 """Ways of exploring by their names on the command line."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bidual._errors import ProblemError
 
 if TYPE_CHECKING:
-    from bidual.explorers import AbstractExplorer
+    from bidual.control import AbstractOptimism
+    from bidual.explorers import AbstractExplorer, Controls
 
-EXPLORERS = ("alternating", "optimistic", "thompson", "greedy", "epsilon-greedy", "bonus")
+_STATES = ("alternating", "optimistic", "thompson", "greedy", "epsilon-greedy", "bonus")
+_CONTROLS = ("thompson", "greedy", "bonus", "best-of", "hallucinated")  # where vectors move under controls
+EXPLORERS = tuple(dict.fromkeys(_STATES + _CONTROLS))
 DUALS = ("corrective", "paper", "paper-literal", "ftl")
 
 
 def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any] | None":
-    """What was asked for; None where nothing was."""
+    """What was asked for, where states are counted; None where nothing was."""
     from bidual import explorers
     from bidual.dual import FollowTheLeader, GradientAscent
 
-    if name is not None and dual not in (None, "corrective"):
-        raise ProblemError(f"--dual {dual} is a way of exploring by itself: leave out --explorer {name}")
+    check_asked(name, dual)
     match dual:
         case "paper":
             return explorers.PrimalDual(GradientAscent(), canonical=True)
@@ -33,4 +36,39 @@ def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any]
         "epsilon-greedy": explorers.EpsilonGreedy,
         "bonus": explorers.Hoeffding,
     }
+    _check_name(name, _STATES, "this model moves between states")
     return None if name is None else kinds[name]()
+
+
+def controls_named(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
+    """What was asked for, where vectors move under controls: another optimism, and the planner that suits the task."""
+    check_asked(name, dual)
+    if dual not in (None, "corrective"):
+        raise ProblemError(f"--dual {dual} explores finite models, and this one moves vectors: leave it out")
+    _check_name(name, _CONTROLS, "this model moves vectors under controls")
+    return suited if name is None else replace(suited, optimism=_optimism(name, suited.optimism))
+
+
+def check_asked(name: str | None, dual: str | None) -> None:
+    """Whether both can be asked for at once."""
+    if name is not None and dual not in (None, "corrective"):
+        raise ProblemError(f"--dual {dual} is a way of exploring by itself: leave out --explorer {name}")
+
+
+def _optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism":
+    from bidual import control
+
+    kinds = {
+        "thompson": control.Thompson(),
+        "greedy": control.Mean(),
+        "bonus": control.Bonus(1.0),
+        "best-of": control.BestOf(),
+        "hallucinated": control.Hallucinated(),
+    }
+    # A task that explores in this way has numbers for it that suit it better.
+    return suited if type(suited) is type(kinds[name]) else kinds[name]
+
+
+def _check_name(name: str | None, known: tuple[str, ...], why: str) -> None:
+    if name is not None and name not in known:
+        raise ProblemError(f"--explorer {name} does not go with this model: {why}; choose {', '.join(known)}")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bidual.cli._target import Unknown
+    from bidual.explorers import AbstractExplorer
     from bidual.learned import Learned, Look
     from bidual.models import Declaration
     from bidual.runs import Folder
@@ -55,7 +56,8 @@ def unknown_of(options: Options) -> "Unknown":
     from bidual.cli._target import load_unknown
 
     target = load_unknown(options.target, list(options.settings), options.support)
-    return replace(target, model=_declared(target.model, options))
+    model = _declared(target.model, options)
+    return replace(target, model=model, explorer=_exploring(model, target.explorer, options))
 
 
 def learned(
@@ -68,7 +70,6 @@ def learned(
 ) -> "Learned":
     """Learn what the options ask for."""
     from bidual._learn import learn, stop_when
-    from bidual.cli._exploring import explorer_named
 
     solution = learn(
         target.problem,
@@ -77,7 +78,7 @@ def learned(
         episodes=options.episodes,
         seed=options.seed,
         delta=options.delta,
-        explorer=explorer_named(options.explorer, options.dual),
+        explorer=target.explorer,
         evaluation=options.evaluation,
         stop_when=None if options.stop_gap is None else stop_when(options.stop_gap),
         time_limit=time_limit,
@@ -86,6 +87,20 @@ def learned(
         run=run,
     )
     return replace(solution, task=target.name)
+
+
+def _exploring(
+    model: "Declaration", suited: "AbstractExplorer[Any] | None", options: Options
+) -> "AbstractExplorer[Any] | None":
+    """What is asked for or else what suits the task; None: what suits the model."""
+    from bidual.cli._exploring import controls_named, explorer_named
+    from bidual.explorers import Controls
+    from bidual.models import KNR
+
+    if isinstance(model, KNR):
+        base = suited if isinstance(suited, Controls) else Controls()
+        return controls_named(options.explorer, options.dual, base)
+    return explorer_named(options.explorer, options.dual) or suited
 
 
 def _declared(model: "Declaration | None", options: Options) -> "Declaration":

@@ -8,10 +8,11 @@ from bidual._errors import TaskError
 from bidual.cli._script import run_script, set_parameter
 
 if TYPE_CHECKING:
+    from bidual.explorers import AbstractExplorer
     from bidual.mdp import TabularMDP
     from bidual.models import Declaration, Tabular
     from bidual.problem import Problem
-    from bidual.tasks import Grid, Task
+    from bidual.tasks import Grid, Picture, Task
 
 
 @final
@@ -36,6 +37,8 @@ class Unknown:
     model: "Declaration | None"
     truth: "TabularMDP | None"
     grid: "Grid | None"
+    explorer: "AbstractExplorer[Any] | None" = None  # what suits the task, unless another is asked for
+    picture: "Picture | None" = None
 
 
 def load_target(text: str, settings: list[str]) -> Target:
@@ -60,7 +63,8 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         task = _built(text, settings)
         if task.env is not None:
             _refuse_support(f"task {text!r}", support, "an environment: what can follow in it is not known here")
-            return Unknown(text, task.problem, task.env, task.model, None, None)
+            return Unknown(text, task.problem, task.env, task.model, None, None, task.explorer, task.picture)
+        assert task.mdp is not None  # it has no environment
         if task.model is not None:
             _refuse_support(f"task {text!r}", support, "a class of laws, which says what can follow")
         model = task.model or _declared(task.mdp, support)
@@ -100,7 +104,7 @@ def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
 
 def _task(name: str, settings: list[str]) -> Target:
     task = _built(name, settings)
-    if task.env is not None:
+    if task.env is not None or task.mdp is None:
         raise TaskError(
             f"{name} is a problem over what an environment shows, and this command needs a known model: learn it with "
             f"'bidual learn {name}'"
@@ -134,7 +138,7 @@ def _read(path: Path, settings: list[str]) -> _File:
     kinds = {
         "problem": (Problem, "Problem"),
         "mdp": (TabularMDP, "TabularMDP"),
-        "model": (Declaration, "models.Tabular, LinearMDP, LowRank or Latent"),
+        "model": (Declaration, "models.Tabular, LinearMDP, LowRank, Latent or KNR"),
     }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):

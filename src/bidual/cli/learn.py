@@ -75,7 +75,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--stop-gap", type=float, metavar="G", help="stop as soon as the policy is certified to be this near to optimal"
     )
     parser.add_argument(
-        "--explorer", choices=EXPLORERS, help="how to choose the policy of an episode (default alternating)"
+        "--explorer",
+        choices=EXPLORERS,
+        help="how to choose the policy of an episode (default alternating; of vectors under controls what suits the "
+        "task, or one of thompson, greedy, bonus, best-of, hallucinated)",
     )
     parser.add_argument(
         "--dual",

@@ -11,7 +11,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every task with its parameters, constraints and exact optimum."""
+    """Print every task with its parameters, constraints and exact optimum, where it is known."""
     from bidual.tasks import ENTRIES
 
     if args.json:
@@ -24,8 +24,7 @@ def run(args: argparse.Namespace) -> int:
         settings = " ".join(f"{name}={value}" for name, value in entry.parameters.items())
         print(entry.name)
         print(f"    {entry.summary}")
-        print(
-            f"    optimum {entry.optimum:.6f}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}"
-        )
+        optimum = "unknown" if entry.optimum is None else f"{entry.optimum:.6f}"
+        print(f"    optimum {optimum}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}")
         print(f"    from {entry.source}")
     return 0

@@ -1,8 +1,9 @@
-"""Built-in tasks, each with an exact optimum that the tests compute anew."""
+"""Built-in tasks, each with an exact optimum that the tests compute anew, where one is known."""
 
 from bidual._errors import TaskError
 from bidual.tasks._task import Entry as Entry
 from bidual.tasks._task import Grid as Grid
+from bidual.tasks._task import Picture as Picture
 from bidual.tasks._task import Task as Task
 from bidual.tasks.box import ENTRY as _box
 from bidual.tasks.cliffwalking import ENTRY as _cliffwalking
@@ -13,7 +14,11 @@ from bidual.tasks.lock import ENTRY as _lock
 from bidual.tasks.lock import SPREAD as _lock_spread
 from bidual.tasks.lock_discrete import DISCRETE as _lock_discrete
 from bidual.tasks.lock_discrete import SPREAD as _lock_discrete_spread
+from bidual.tasks.lqr import EFFORT as _lqr_effort
+from bidual.tasks.lqr import ENTRY as _lqr
 from bidual.tasks.media import ENTRY as _media
+from bidual.tasks.pendulum import EFFORT as _pendulum_effort
+from bidual.tasks.pendulum import ENTRY as _pendulum
 from bidual.tasks.perturbation import ENTRY as _perturbation
 from bidual.tasks.riverswim import ENTRY as _riverswim
 from bidual.tasks.rover import ENTRY as _rover
@@ -40,6 +45,10 @@ ENTRIES = (
     _perturbation,
     _lock,
     _lock_spread,
+    _lqr,
+    _lqr_effort,
+    _pendulum,
+    _pendulum_effort,
 )
 
 

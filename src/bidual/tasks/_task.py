@@ -17,6 +17,8 @@ from bidual.problem import Problem
 if TYPE_CHECKING:
     import cvxpy as cp
 
+    from bidual.explorers import AbstractExplorer
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -29,19 +31,45 @@ class Grid:
 
 
 @final
+@dataclass(frozen=True)
+class Picture:
+    """How an observation of vectors is drawn.
+
+    Args:
+        names: of the numbers of an observation, one each.
+        controls: names of the controls.
+        angle: the two numbers that are cosine and sine of an angle, drawn as that angle.
+        plane: the two numbers that are a place in the plane, drawn as a path.
+        goal: the place to go to.
+        discs: (x, y, radius) of regions to keep out of.
+        seconds: how long a step lasts.
+    """
+
+    names: tuple[str, ...]
+    controls: tuple[str, ...]
+    angle: tuple[int, int] | None = None
+    plane: tuple[int, int] | None = None
+    goal: tuple[float, float] | None = None
+    discs: tuple[tuple[float, float, float], ...] = ()
+    seconds: float = 1.0
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Task:
     """A problem, its model and, where there are, its map and what a learner is told of the model.
 
-    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it:
-    such a task can be learned and not solved.
+    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it,
+    None where that has no finite states: such a task can be learned and not solved.
     """
 
     problem: Problem
-    mdp: TabularMDP
+    mdp: TabularMDP | None
     grid: Grid | None = None
     model: Declaration | None = None  # None: a learner is told which states can follow
     env: Any = None  # whatever `learn` takes
+    explorer: "AbstractExplorer[Any] | None" = None  # what suits the task; None: what suits the model
+    picture: Picture | None = None  # where controls lead, for figures
 
 
 @final
@@ -53,7 +81,7 @@ class Entry:
     summary: str
     source: str
     constraints: tuple[str, ...]
-    optimum: float  # of the default parameters, in the task's own sense
+    optimum: float | None  # of the default parameters, in the task's own sense; None: nobody knows it
     build: Callable[..., Task]
 
     @property

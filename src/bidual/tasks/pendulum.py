@@ -1,0 +1,87 @@
+"""A pendulum to swing up from hanging, by a motor too weak to lift it at once: the dense costs of Gymnasium."""
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.features import Computed, computed, fourier, signal
+from bidual.models import KNR
+from bidual.problem import Problem
+from bidual.tasks._control_laws import DENSE
+from bidual.tasks._task import Entry, Picture, Task, open_limit
+
+if TYPE_CHECKING:
+    from bidual.explorers import Controls
+
+_EFFORT_COST = 0.001
+_DEAREST = jnp.pi**2 + 0.1 * DENSE.fastest**2  # hanging at full speed
+
+_PICTURE = Picture(("cosine", "sine", "speed"), ("torque",), angle=(0, 1), seconds=DENSE.dt)
+
+
+def pendulum(horizon: int = 100) -> Task:
+    """Minimise the sum of angle^2 + 0.1 speed^2 + 0.001 torque^2."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Minimize(x.distance + _EFFORT_COST * x.effort)))
+
+
+def pendulum_effort(budget: float = 150.0, horizon: int = 100) -> Task:
+    """Minimise the sum of angle^2 + 0.1 speed^2 with an expected sum of torque^2 within `budget`."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Minimize(x.distance), {"effort": x.effort <= open_limit("budget", budget)}))
+
+
+def _task(problem: Problem) -> Task:
+    phi = fourier(128, 1.5, scales=(1.0, 1.0, DENSE.fastest, DENSE.torque))
+    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=_env(), explorer=_explorer(), picture=_PICTURE)
+
+
+def _signals() -> Computed:
+    return computed(
+        distance=signal(_distance, 0.0, float(_DEAREST)),
+        effort=signal(_effort, 0.0, DENSE.torque**2),
+    )
+
+
+def _distance(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
+    return jnp.arctan2(x[1], x[0]) ** 2 + 0.1 * x[2] ** 2
+
+
+def _effort(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
+    return u @ u
+
+
+def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+    from bidual.tasks._control_envs import Pendulum
+
+    return Pendulum(DENSE)
+
+
+def _explorer() -> "Controls":
+    from bidual.control import Feedback, Thompson, icem
+    from bidual.explorers import Controls
+
+    return Controls(Thompson(), icem(256, 20), Feedback())
+
+
+ENTRY = Entry(
+    name="pendulum",
+    summary="swing a pendulum up from hanging and keep it there (to be learned)",
+    source="Gymnasium's Pendulum-v1, always from hanging at rest",
+    constraints=(),
+    optimum=None,
+    build=pendulum,
+)
+EFFORT = Entry(
+    name="pendulum-effort",
+    summary="the same, with an expected sum of squared torques within `budget` (to be learned)",
+    source="Gymnasium's Pendulum-v1, always from hanging at rest, with a limit added here",
+    constraints=("effort",),
+    optimum=None,
+    build=pendulum_effort,
+)

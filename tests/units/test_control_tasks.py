@@ -1,0 +1,149 @@
+"""Tasks with vectors and controls: their environments, their exact optima, and how the command line learns them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import bidual as bd
+from bidual import control
+from bidual._errors import ProblemError, TaskError
+from bidual.cli._exploring import controls_named, explorer_named
+from bidual.cli._options import Options, unknown_of
+from bidual.cli._target import load_target
+from bidual.tasks import _control_envs, _control_laws
+from bidual.tasks.lqr import NOISE, quadratic
+
+gymnasium = pytest.importorskip("gymnasium")
+NAMES = [entry.name for entry in bd.tasks.ENTRIES if isinstance(entry.build().model, bd.models.KNR)]
+START = np.array([1.0, 0.0])
+
+
+def test_the_pendulum_is_gymnasiums():
+    """Step by step; Gymnasium shows single precision, and goes on in double."""
+    env = _control_envs.Pendulum(_control_laws.DENSE)
+    theirs = gymnasium.make("Pendulum-v1", max_episode_steps=-1).unwrapped
+    shown, _ = env.reset(seed=0)
+    theirs.reset(seed=0)
+    theirs.state = env.state.copy()
+    np.testing.assert_allclose(shown, [-1.0, 0.0, 0.0], atol=1e-12)
+    rng = np.random.default_rng(0)
+    features = bd.tasks.find("pendulum").build().problem.embedding.features
+    for _ in range(200):
+        u = rng.uniform(-2.5, 2.5, 1)  # also beyond the limits
+        then, *_ = env.step(u)
+        other, reward, *_ = theirs.step(u)
+        np.testing.assert_allclose(then, other, atol=2e-6)
+        paid = features.values(jnp.asarray(shown), jnp.clip(jnp.asarray(u), -2, 2), jnp.asarray(then))
+        distance, effort = np.asarray(paid, dtype=float)
+        assert abs(distance + 0.001 * effort + reward) <= 1e-4  # angles near pi, squared, in single precision
+        shown = then
+
+
+def test_the_double_integrator_has_the_moments_it_says():
+    """20000 steps from one state: means within 5 standard errors, variances within 5 of theirs."""
+    env = _control_envs.DoubleIntegrator(NOISE, 5.0)
+    env.reset(seed=0)
+    steps = []
+    for _ in range(20000):
+        env.state = np.array([1.0, -2.0])
+        steps.append(env.step(np.array([3.0]))[0])
+    count = len(steps)
+    assert np.abs(np.mean(steps, axis=0) - [0.6, -1.4]).max() <= 5 * NOISE / count**0.5
+    assert np.abs(np.var(steps, axis=0) / NOISE**2 - 1).max() <= 5 * (2 / count) ** 0.5
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*For Box action spaces:UserWarning", "ignore:.*A Box observation space:UserWarning"
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_environments_keep_gymnasiums_contract(name):
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(bd.tasks.find(name).build().env, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_seeds_are_equal_episodes(name):
+    env = bd.tasks.find(name).build().env
+    paths = []
+    for _ in range(2):
+        path = [env.reset(seed=7)[0]]
+        path += [env.step(env.action_space.high)[0] for _ in range(5)]
+        paths.append(path)
+    np.testing.assert_array_equal(*paths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_says_how_it_is_drawn_and_explored(name):
+    task = bd.tasks.find(name).build()
+    assert task.mdp is None
+    assert isinstance(task.explorer, bd.explorers.Controls)
+    assert task.picture is not None
+    assert len(task.picture.names) == task.env.observation_space.shape[0]
+    assert len(task.picture.controls) == task.env.action_space.shape[0]
+    assert tuple(line.name for line in task.problem.lines()) == bd.tasks.find(name).constraints
+
+
+def test_the_optimum_without_a_limit_is_riccatis():
+    assert abs(quadratic(20).solve().value(START) - bd.tasks.find("lqr").optimum) <= 1e-6
+
+
+def test_the_optimum_with_a_limit_is_the_largest_of_the_dual():
+    """Linear-quadratic problems have no duality gap: the best price of force gives the optimum."""
+
+    def dual(price):
+        return quadratic(20, price).solve().value(START) - 3.0 * price
+
+    best = minimize_scalar(lambda price: -dual(price), bounds=(1e-3, 10.0), method="bounded", options={"xatol": 1e-9})
+    assert abs(-best.fun - bd.tasks.find("lqr-effort").optimum) <= 1e-6
+
+
+def test_no_force_is_near_its_limit_at_the_optimum():
+    """So that the limit does not matter: u_h has a mean and a deviation, and 5 is 5 deviations away."""
+    laws, mean, spread = quadratic(20).solve(), START, np.zeros((2, 2))
+    for K, k in zip(laws.gains, laws.offsets, strict=True):
+        u, deviation = K @ mean + k, np.sqrt(np.diag(K @ spread @ K.T))
+        assert np.all(np.abs(u) + 5 * deviation < 5.0)
+        mean = _control_laws.A @ mean + _control_laws.B @ u
+        closed = _control_laws.A + _control_laws.B @ K
+        spread = closed @ spread @ closed.T + NOISE**2 * np.eye(2)
+
+
+def test_such_tasks_can_be_learned_and_not_solved():
+    with pytest.raises(TaskError, match="bidual learn lqr"):
+        load_target("lqr", [])
+    with pytest.raises(TaskError, match="an environment"):
+        unknown_of(Options("lqr", support="declared"))
+    with pytest.raises(TaskError, match="moves vectors"):
+        unknown_of(Options("lqr", confidence="ball"))
+
+
+def test_names_of_explorers_mean_an_optimism_here():
+    suited = bd.tasks.find("lqr").build().explorer
+    assert unknown_of(Options("lqr")).explorer.sampler == suited.sampler
+    kinds = {
+        "thompson": control.Thompson,
+        "greedy": control.Mean,
+        "bonus": control.Bonus,
+        "best-of": control.BestOf,
+        "hallucinated": control.Hallucinated,
+    }
+    for name, kind in kinds.items():
+        explorer = unknown_of(Options("lqr", explorer=name)).explorer
+        assert isinstance(explorer.optimism, kind)
+        assert explorer.sampler == suited.sampler
+    # Numbers that suit the task are kept.
+    own = bd.explorers.Controls(control.Hallucinated(0.5))
+    assert controls_named("hallucinated", None, own).optimism == control.Hallucinated(0.5)
+
+
+def test_explorers_of_another_kind_of_model_are_refused():
+    with pytest.raises(ProblemError, match=r"--explorer alternating .* moves vectors under controls"):
+        unknown_of(Options("lqr", explorer="alternating"))
+    with pytest.raises(ProblemError, match=r"--explorer hallucinated .* moves between states"):
+        unknown_of(Options("rover", explorer="hallucinated"))
+    with pytest.raises(ProblemError, match="--dual paper explores finite models"):
+        unknown_of(Options("lqr", dual="paper"))
+    with pytest.raises(ProblemError, match="leave out --explorer greedy"):
+        explorer_named("greedy", "ftl")
