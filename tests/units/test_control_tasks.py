@@ -13,6 +13,7 @@ from bidual.cli._options import Options, unknown_of
 from bidual.cli._target import load_target
 from bidual.tasks import _control_envs, _control_laws
 from bidual.tasks.lqr import NOISE, quadratic
+from bidual.tasks.pointmass import expert_features, expert_path
 
 gymnasium = pytest.importorskip("gymnasium")
 NAMES = [entry.name for entry in bd.tasks.ENTRIES if isinstance(entry.build().model, bd.models.KNR)]
@@ -51,6 +52,74 @@ def test_the_double_integrator_has_the_moments_it_says():
     count = len(steps)
     assert np.abs(np.mean(steps, axis=0) - [0.6, -1.4]).max() <= 5 * NOISE / count**0.5
     assert np.abs(np.var(steps, axis=0) / NOISE**2 - 1).max() <= 5 * (2 / count) ** 0.5
+
+
+def test_the_sparse_pendulum_pays_only_at_the_top():
+    """Hanging, fast or far off pays next to nothing, upright and slow 1; torque 1 holds it, and cannot lift it."""
+    features = bd.tasks.find("pendulum-sparse").build().problem.embedding.features
+    law = _control_laws.SPARSE
+
+    def paid(angle, speed):
+        y = jnp.array([np.cos(angle), np.sin(angle), speed])
+        return float(features.values(y, jnp.zeros(1), y)[0])
+
+    assert paid(0.0, 0.4) == paid(0.3, -0.5) == 1.0
+    assert abs(paid(np.arccos(0.85), 0.0) - 0.1) <= 1e-5
+    assert abs(paid(0.0, 1.0) - 0.1) <= 1e-5
+    assert paid(np.pi, 0.0) <= 1e-9
+    assert law.gain * law.torque < law.pull
+
+
+def test_energy_is_only_lost_to_friction():
+    """Semi-implicit steps keep energy up to the order of the step."""
+    law, s = _control_laws.SPARSE, np.array([2.0, 0.0])
+    energies = []
+    for _ in range(400):
+        s = _control_laws.swung(law, s, np.zeros(1), np)
+        energies.append(s[1] ** 2 / 2 + law.pull * np.cos(s[0]))
+    assert energies[-1] < energies[0]
+    assert max(energies) <= energies[0] + 0.05 * law.pull
+
+
+def test_the_point_mass_sinks_in_the_wind_and_has_a_top_speed():
+    """At rest it is blown down; under full push speed settles where push and drag agree: 2 = 0.5 v^2."""
+    s = _control_laws.pushed(np.zeros(4), np.zeros(2), np)
+    np.testing.assert_allclose(s, [0.0, -0.003, 0.0, -0.03], atol=1e-9)
+    for _ in range(300):
+        s = _control_laws.pushed(s, np.array([1.0, 0.15]), np)  # 0.15 of 2 against the wind
+    np.testing.assert_allclose(s[2:], [2.0, 0.0], atol=1e-6)
+
+
+def test_the_laws_of_planners_are_those_of_environments():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        s, u = rng.normal(size=4), rng.uniform(-1, 1, 2)
+        there = _control_laws.pushed(jnp.asarray(s), jnp.asarray(u), jnp)
+        np.testing.assert_allclose(there, _control_laws.pushed(s, u, np), atol=1e-6)
+        there = _control_laws.swung(_control_laws.SPARSE, jnp.asarray(s[:2]), jnp.asarray(u[:1]), jnp)
+        np.testing.assert_allclose(there, _control_laws.swung(_control_laws.SPARSE, s[:2], u[:1], np), atol=1e-5)
+
+
+def test_the_expert_grazes_the_obstacle():
+    """So that the limit binds: its share of time there is above .02; and its features are those of its path."""
+    features = bd.tasks.find("pointmass-match").build().problem.embedding.features
+    path = np.pad(expert_path(30), ((0, 0), (0, 2)))
+    paid = np.array([features.values(jnp.asarray(y), jnp.zeros(2), jnp.asarray(y)) for y in path], dtype=float)
+    assert 0.02 < paid[:, 2].mean() < 0.1
+    np.testing.assert_allclose(paid[:, 3:].mean(axis=0), expert_features(30), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(centres=np.zeros(3), width=1.0), "shape"),
+        (dict(centres=np.zeros((2, 2)), width=0.0), "positive"),
+        (dict(centres=np.zeros((2, 2)), width=1.0, of=(0,)), "one place each"),
+    ],
+)
+def test_bumps_are_checked(arguments, words):
+    with pytest.raises(bd.ModelError, match=words):
+        bd.features.rbf(**arguments)
 
 
 @pytest.mark.filterwarnings(

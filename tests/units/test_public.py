@@ -213,6 +213,7 @@ MODULES = {
         "observed",
         "occupancy",
         "on_arrival",
+        "rbf",
         "read_features",
         "signal",
         "signals",

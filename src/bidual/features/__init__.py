@@ -8,6 +8,7 @@ from bidual.features._base import Psi as Psi
 from bidual.features._computed import Computed as Computed
 from bidual.features._computed import Signal as Signal
 from bidual.features._computed import computed as computed
+from bidual.features._computed import rbf as rbf
 from bidual.features._computed import signal as signal
 from bidual.features._maps import AbstractMap as AbstractMap
 from bidual.features._maps import AbstractModelFeatures as AbstractModelFeatures

@@ -7,6 +7,7 @@ from typing import final
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from bidual._errors import ModelError
 from bidual._types import Successors
@@ -101,6 +102,31 @@ def signal(
     if size is not None and not (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
         raise ModelError(f"size must be a whole number of at least 1, or None for a single number; got {size!r}")
     return Signal(function, *ends, size)
+
+
+def rbf(centres: ArrayLike, width: float, *, of: tuple[int, ...] | None = None) -> Signal:
+    """Bumps around centres, of the observation that a step leads to: how near it is to each, from 0 to 1.
+
+    Args:
+        centres: where the bumps are highest, one row each.
+        width: their deviation: exp(-distance^2 / (2 width^2)).
+        of: the places in the observation of the numbers that count; None: all of them.
+    """
+    middles = np.asarray(centres, dtype=np.float64)
+    if middles.ndim != 2 or middles.size == 0 or not np.isfinite(middles).all():
+        raise ModelError(f"centres must be finite numbers of shape (p, n), one row each; got shape {middles.shape}")
+    if not 0 < width < np.inf:
+        raise ModelError(f"width must be a positive number; got {width!r}")
+    if of is not None and len(of) != middles.shape[1]:
+        raise ModelError(f"centres have {middles.shape[1]} numbers each, but `of` names {len(of)}: give one place each")
+
+    def bumps(obs: Array, control: Array, next_obs: Array) -> Array:
+        del obs, control
+        place = next_obs if of is None else jnp.stack([next_obs[i] for i in of])
+        offsets = place[None] - jnp.asarray(middles)
+        return jnp.exp(-0.5 * jnp.sum(offsets**2, axis=1) / width**2)
+
+    return signal(bumps, 0.0, 1.0, size=len(middles))
 
 
 def computed(**named: Signal | Function) -> Computed:

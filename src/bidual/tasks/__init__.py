@@ -19,7 +19,11 @@ from bidual.tasks.lqr import ENTRY as _lqr
 from bidual.tasks.media import ENTRY as _media
 from bidual.tasks.pendulum import EFFORT as _pendulum_effort
 from bidual.tasks.pendulum import ENTRY as _pendulum
+from bidual.tasks.pendulum_sparse import EFFORT as _pendulum_sparse_effort
+from bidual.tasks.pendulum_sparse import ENTRY as _pendulum_sparse
 from bidual.tasks.perturbation import ENTRY as _perturbation
+from bidual.tasks.pointmass import ENTRY as _pointmass
+from bidual.tasks.pointmass import MATCH as _pointmass_match
 from bidual.tasks.riverswim import ENTRY as _riverswim
 from bidual.tasks.rover import ENTRY as _rover
 from bidual.tasks.rover_spread import ENTROPY as _rover_entropy
@@ -49,6 +53,10 @@ ENTRIES = (
     _lqr_effort,
     _pendulum,
     _pendulum_effort,
+    _pendulum_sparse,
+    _pendulum_sparse_effort,
+    _pointmass,
+    _pointmass_match,
 )
 
 
