@@ -25,6 +25,7 @@ class Purpose(IntEnum):
     EVALUATE = 2  # fresh episodes to evaluate a policy with
     AFTERWARDS = 3  # likewise, of a policy that was stored
     INSERT = 4  # actions at random in episodes to learn from
+    SHOW = 5  # episodes that are drawn in a figure, and nothing else
 
 
 class Draw(NamedTuple):

@@ -326,6 +326,7 @@ MODULES = {
     "report": [
         "bounds_figure",
         "candidates_figure",
+        "control_figure",
         "curve_figure",
         "learning_figure",
         "policy_figure",

@@ -1,6 +1,7 @@
 """What `--out` leaves behind."""
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,12 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from bidual.cli._target import Unknown
     from bidual.learned import Learned
     from bidual.solution import Solution
     from bidual.tasks import Grid
+
+_SHOWN = 5
 
 
 def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> list[Path]:
@@ -21,16 +25,40 @@ def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> li
     return [folder / "solution.bidual", *_write(solution, folder, _figures(solution, grid))]
 
 
-def write_learned(solution: "Learned", folder: Path, grid: "Grid | None", optimum: float | None) -> list[Path]:
+def write_learned(
+    solution: "Learned",
+    folder: Path,
+    grid: "Grid | None",
+    optimum: float | None,
+    figures: "Iterable[tuple[str, Figure]]" = (),
+) -> list[Path]:
     """Save the JSON of what was learned, its figures and a policy that reads observations; return the files."""
     from bidual.policies import DecodedPolicy
 
     folder.mkdir(parents=True, exist_ok=True)
-    paths = _write(solution, folder, _learning_figures(solution, grid, optimum))
+    paths = _write(solution, folder, chain(_learning_figures(solution, grid, optimum), figures))
     if isinstance(solution.policy, DecodedPolicy):
         paths.append(folder / "policy.bidual")
         solution.policy.save(paths[-1])
     return paths
+
+
+def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure]]":
+    """Where the policy leads, on a few episodes that are run for the figure alone: nothing else rests on them."""
+    if target.picture is None:
+        return
+    import numpy as np
+
+    from bidual._keys import Draw, Purpose
+    from bidual.envs import control_environment
+    from bidual.report import control_figure
+
+    env = control_environment(target.env, target.problem.embedding.horizon)
+    episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_SHOWN)]
+    alike = all(np.array_equal(one.observations, episodes[0].observations) for one in episodes)
+    which = "every episode" if alike else f"{_SHOWN} episodes"
+    title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
+    yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)
 
 
 def to_json(solution: "Solution | Learned") -> str:

@@ -107,7 +107,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Learn and report."""
-    from bidual.cli._files import to_json, write_learned
+    from bidual.cli._files import control_figures, to_json, write_learned
     from bidual.cli._truth import truth_of
 
     options = _options(args)
@@ -124,7 +124,8 @@ def run(args: argparse.Namespace) -> int:
     if truth is not None and not args.json:
         print(truth)
     if args.out is not None:
-        for path in write_learned(solution, args.out, target.grid, None if truth is None else truth.optimum):
+        optimum, figures = None if truth is None else truth.optimum, control_figures(solution, target)
+        for path in write_learned(solution, args.out, target.grid, optimum, figures):
             print(f"wrote {path}", file=sys.stderr)
     if args.history is not None:
         regret = None if target.truth is None else solution.regret(target.truth)

@@ -123,7 +123,7 @@ def rbf(centres: ArrayLike, width: float, *, of: tuple[int, ...] | None = None) 
     def bumps(obs: Array, control: Array, next_obs: Array) -> Array:
         del obs, control
         place = next_obs if of is None else jnp.stack([next_obs[i] for i in of])
-        offsets = place[None] - jnp.asarray(middles)
+        offsets = place[None] - jnp.asarray(middles, dtype=place.dtype)
         return jnp.exp(-0.5 * jnp.sum(offsets**2, axis=1) / width**2)
 
     return signal(bumps, 0.0, 1.0, size=len(middles))

@@ -3,6 +3,7 @@
 from bidual.report._bounds import bounds_figure as bounds_figure
 from bidual.report._candidates import candidates_figure as candidates_figure
 from bidual.report._canvas import save_figure as save_figure
+from bidual.report._control import control_figure as control_figure
 from bidual.report._curve import curve_figure as curve_figure
 from bidual.report._learning import learning_figure as learning_figure
 from bidual.report._policy import policy_figure as policy_figure

@@ -59,7 +59,7 @@ def pointmass_match(budget: float = 0.02, effort: float = 8.0, horizon: int = 30
 def expert_path(horizon: int) -> Float[np.ndarray, "H 2"]:
     """Where the expert is after every step: on half an ellipse from the start to the goal."""
     angle = np.pi * np.arange(1, horizon + 1) / horizon
-    return np.stack([1 - np.cos(angle), 0.5 * np.sin(angle)], axis=1)
+    return np.stack([1 - np.cos(angle), 0.45 * np.sin(angle)], axis=1)
 
 
 def expert_features(horizon: int) -> Float[np.ndarray, "p"]:

@@ -1,0 +1,153 @@
+"""What a learned controller does: a few episodes of it, as paths in the plane or as state variables over time."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import ProblemError
+from bidual._types import Episode
+from bidual.report._canvas import ACTIONS, DARK, SHADE, VERMILLION, new_figure, set_title
+from bidual.tasks import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = tuple(colour for colour in ACTIONS if colour not in (VERMILLION, "#F0E442"))  # yellow is hard to see
+_PLANE, _PANEL = 4.2, 1.7  # inches: the side of a plane, the height of a panel
+
+
+def control_figure(episodes: Sequence[Episode], picture: Picture, title: str = "") -> "Figure":
+    """Episodes of one policy, each in its colour.
+
+    Args:
+        episodes: of vectors and controls, as `ControlEnvironment.collect` gives them.
+        picture: how an observation is drawn.
+        title: over all panels.
+    """
+    runs = [_run(episode, picture) for episode in episodes]
+    if not runs:
+        raise ProblemError("a figure of episodes needs at least one episode")
+    return _plane_figure(runs, picture, title) if picture.plane is not None else _time_figure(runs, picture, title)
+
+
+_Run = tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"]]
+
+
+def _run(episode: Episode, picture: Picture) -> _Run:
+    """Observations and controls up to the end of an episode."""
+    s, u = episode.observations, episode.controls
+    if s is None or u is None:
+        raise ProblemError("the episode has numbered states: this figure is of vectors under controls")
+    if (s.shape[1], u.shape[1]) != (len(picture.names), len(picture.controls)):
+        raise ProblemError(
+            f"the picture names {len(picture.names)} numbers and {len(picture.controls)} controls, the episode has "
+            f"{s.shape[1]} and {u.shape[1]}: draw it with the picture of its own task"
+        )
+    length = len(u) if episode.length is None else episode.length
+    return s[: length + 1], u[:length]
+
+
+def _time_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
+    names = _variables(picture)
+    count = len(names) + len(picture.controls)
+    figure = new_figure(7.6, 0.8 + _PANEL * count)
+    panels: list[Axes] = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0].tolist()
+    for axes, name in zip(panels, names, strict=False):
+        for s, _, colour in _coloured(runs):
+            axes.plot(picture.seconds * np.arange(len(s)), _variable(s, name, picture), color=colour, linewidth=1.5)
+        axes.set_ylabel(name)
+        if picture.angle is not None and name == "angle":
+            _mark_turns(axes)
+        else:
+            axes.axhline(0.0, color=DARK, linewidth=0.7, linestyle=":")
+    _finish(figure, panels, runs, picture, title)
+    return figure
+
+
+def _plane_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
+    figure = new_figure(1.9 * _PLANE, 0.5 + _PLANE)
+    grid = figure.add_gridspec(len(picture.controls), 2, width_ratios=[3, 2])
+    plane = figure.add_subplot(grid[:, 0])
+    panels = [figure.add_subplot(grid[i, 1]) for i in range(len(picture.controls))]
+    _draw_plane(plane, runs, picture)
+    for axes in panels[:-1]:
+        axes.tick_params(labelbottom=False)
+    _finish(figure, panels, runs, picture, title)
+    return figure
+
+
+def _draw_plane(axes: "Axes", runs: list[_Run], picture: Picture) -> None:
+    from matplotlib.patches import Circle
+
+    assert picture.plane is not None  # or nothing is drawn here
+    first, second = picture.plane
+    for x, y, radius in picture.discs:
+        axes.add_patch(Circle((x, y), radius, facecolor=SHADE, edgecolor=VERMILLION, linewidth=1.2, hatch="///"))
+        axes.annotate("keep out", (x, y), ha="center", va="center", fontsize=9, bbox={"color": "white", "pad": 1.5})
+    for s, _, colour in _coloured(runs):
+        axes.plot(s[:, first], s[:, second], color=colour, linewidth=1.5, marker=".", markersize=3.5)
+    start = runs[0][0][0]
+    axes.plot(start[first], start[second], color=DARK, marker="o", markersize=7, linestyle="none", label="start")
+    if picture.goal is not None:
+        axes.plot(*picture.goal, color=DARK, marker="*", markersize=13, linestyle="none", label="goal")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(picture.names[first])
+    axes.set_ylabel(picture.names[second])
+    axes.grid(alpha=0.25)
+    axes.legend(loc="best", frameon=False, fontsize=9)
+
+
+def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[_Run], picture: Picture, title: str) -> None:
+    """Controls in the last panels, time below them, words above."""
+    for i, (axes, name) in enumerate(zip(panels[-len(picture.controls) :], picture.controls, strict=True)):
+        for _, u, colour in _coloured(runs):
+            axes.stairs(u[:, i], picture.seconds * np.arange(len(u) + 1), color=colour, linewidth=1.3, baseline=None)
+        axes.axhline(0.0, color=DARK, linewidth=0.7, linestyle=":")
+        axes.set_ylabel(name)
+    for axes in panels:
+        axes.grid(alpha=0.25)
+    panels[-1].set_xlabel("seconds" if picture.seconds != 1.0 else "steps")
+    if title and picture.plane is None:
+        set_title(panels[0], title, figure.get_figwidth())
+    elif title:
+        figure.suptitle(title, fontsize=11)
+
+
+def _coloured(runs: list[_Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"], str]]:
+    return [(s, u, _COLOURS[i % len(_COLOURS)]) for i, (s, u) in enumerate(runs)]
+
+
+def _variables(picture: Picture) -> list[str]:
+    """The names of what is drawn, with an angle instead of its cosine and sine."""
+    hidden = picture.angle or ()
+    kept = [name for i, name in enumerate(picture.names) if i not in hidden]
+    return ["angle", *kept] if hidden else kept
+
+
+def _variable(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> Float[np.ndarray, "steps"]:
+    if name != "angle" or picture.angle is None:
+        return s[:, picture.names.index(name)]
+    cosine, sine = picture.angle
+    angle = np.unwrap(np.arctan2(s[:, sine], s[:, cosine]))
+    # Hanging is pi and -pi alike: all episodes shall begin on the same side.
+    return angle + 2 * np.pi if angle[0] < -np.pi + 1e-6 else angle
+
+
+def _mark_turns(axes: "Axes") -> None:
+    """Lines where it is upright, numbers in units of pi."""
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    low, high = axes.get_ylim()
+    for turn in range(int(np.ceil(low / (2 * np.pi))), int(np.floor(high / (2 * np.pi))) + 1):
+        axes.axhline(2 * np.pi * turn, color=VERMILLION, linewidth=0.9, linestyle=(0, (6, 3)))
+    axes.yaxis.set_major_locator(MultipleLocator(np.pi))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _in_pi(value)))
+    axes.set_ylabel("angle (dashed: upright)")
+
+
+def _in_pi(value: float) -> str:
+    whole = round(value / np.pi)
+    return {0: "0", 1: "π", -1: "-π"}.get(whole, f"{whole}π")

@@ -1,0 +1,38 @@
+"""Tasks with vectors and controls on the command line."""
+
+import json
+
+import pytest
+
+pytest.importorskip("gymnasium")
+
+
+def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
+    """Six episodes are enough for the double integrator: doing nothing pays about 26, the optimum is 5.57.
+
+    The mean of 40 episodes has a standard error of about 0.3.
+    """
+    process = bidual("learn", "lqr", "--episodes", "6", "--evaluation", "40", "--json", "--out", "results")
+    assert process.returncode == 0, process.stderr
+    told = json.loads(process.stdout)
+    assert told["lower"] is None
+    assert told["episodes"] == 6
+    assert 4.0 <= told["value"] <= 8.0
+    assert (tmp_path / "results" / "episodes.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "results" / "solution.json").read_text())["value"] == told["value"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("solve", "pendulum"), "bidual learn pendulum"),
+        (("learn", "pendulum", "--explorer", "alternating"), "choose thompson, greedy, bonus, best-of, hallucinated"),
+        (("learn", "pendulum", "--dual", "ftl"), "explores finite models"),
+        (("learn", "pendulum-effort", "--set", "budget=inf"), "must be a finite number"),
+    ],
+)
+def test_what_does_not_go_with_controls_is_refused_in_words(bidual, words, told):
+    process = bidual(*words)
+    assert process.returncode == 2
+    assert told in process.stderr
+    assert "Traceback" not in process.stderr
