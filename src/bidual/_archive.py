@@ -32,7 +32,8 @@ def write(path: str | os.PathLike[str], kind: str, manifest: dict[str, Any], arr
     """
     from safetensors.numpy import save
 
-    blob = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    # Not ascontiguousarray, which would make a vector of a single number.
+    blob = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     header = {"format": FORMAT, "kind": kind, **manifest}
     header["sha256"] = digest(header, blob)
     put(path, lambda file: _zip(file, header, blob))

@@ -23,7 +23,7 @@ from bidual.outputs import (
     regret_of,
     spans_of,
 )
-from bidual.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy
+from bidual.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
 from bidual.saved import linear_rows, save_learned
 
 
@@ -95,7 +95,7 @@ class Learning(AbstractLearning):
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write what was seen and what is claimed of it to one file."""
         setting, policy = self.setting, solution.policy
-        if isinstance(policy, DecodedPolicy):
+        if isinstance(policy, DecodedPolicy | ControlPolicy | Mixture):
             policy.save(path)  # nothing is claimed that a file could prove
             return
         assert isinstance(self.knowledge, AbstractCounted)  # as every table is

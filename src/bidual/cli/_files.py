@@ -33,11 +33,11 @@ def write_learned(
     figures: "Iterable[tuple[str, Figure]]" = (),
 ) -> list[Path]:
     """Save the JSON of what was learned, its figures and a policy that reads observations; return the files."""
-    from bidual.policies import DecodedPolicy
+    from bidual.policies import ControlPolicy, DecodedPolicy, Mixture
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = _write(solution, folder, chain(_learning_figures(solution, grid, optimum), figures))
-    if isinstance(solution.policy, DecodedPolicy):
+    if isinstance(solution.policy, DecodedPolicy | ControlPolicy | Mixture):
         paths.append(folder / "policy.bidual")
         solution.policy.save(paths[-1])
     return paths

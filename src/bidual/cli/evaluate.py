@@ -12,6 +12,7 @@ from bidual.cli._options import Options, unknown_of
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
+    from bidual.policies import AbstractPolicy
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,9 +42,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Evaluate one policy."""
     from bidual._evaluate import evaluate
-    from bidual.saved import load
 
-    policy, target = load(args.path), _target(args)
+    target = _target(args)
+    policy = _loaded(args.path, target)
     with contextlib.redirect_stdout(sys.stderr):  # an environment may print, and stdout belongs to the result
         result = evaluate(
             target.problem,
@@ -56,6 +57,20 @@ def run(args: argparse.Namespace) -> int:
         )
     print(json.dumps({"task": target.name, **result.to_dict()}, indent=2, allow_nan=False) if args.json else result)
     return 0
+
+
+def _loaded(path: Path, target: "Unknown") -> "AbstractPolicy":
+    """The policy; what it plans with, where it does, are the signals and the map of the target."""
+    from bidual.features import Computed
+    from bidual.models import KNR
+    from bidual.saved import load
+
+    features, model = target.problem.embedding.features, target.model
+    return load(
+        path,
+        features=features if isinstance(features, Computed) else None,
+        model_features=model.model_features if isinstance(model, KNR) else None,
+    )
 
 
 def _target(args: argparse.Namespace) -> "Unknown":

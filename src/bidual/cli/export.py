@@ -11,7 +11,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "export",
         help="write the policy of a run or a saved solution as a table",
-        description="Write the probability of every action at every step in every state.",
+        description="Write the probability of every action at every step in every state or, of controls, the affine "
+        "law of every step.",
     )
     parser.add_argument("path", type=Path, metavar="RUN|FILE", help="the folder of a run, or a saved solution")
     parser.add_argument("--format", choices=_FORMATS, default="json", help="default json")

@@ -6,6 +6,10 @@ from bidual.control._execution import AbstractExecution as AbstractExecution
 from bidual.control._execution import Feedback as Feedback
 from bidual.control._execution import Mpc as Mpc
 from bidual.control._execution import OpenLoop as OpenLoop
+from bidual.control._files import MALFORMED as MALFORMED
+from bidual.control._files import read_control as read_control
+from bidual.control._files import read_controller as read_controller
+from bidual.control._files import read_controls as read_controls
 from bidual.control._optimism import AbstractOptimism as AbstractOptimism
 from bidual.control._optimism import BestOf as BestOf
 from bidual.control._optimism import Bonus as Bonus
@@ -29,3 +33,5 @@ from bidual.control._sampling import cem as cem
 from bidual.control._sampling import dmd as dmd
 from bidual.control._sampling import icem as icem
 from bidual.control._sampling import mppi as mppi
+from bidual.control._words import Given as Given
+from bidual.control._words import signal_words as signal_words

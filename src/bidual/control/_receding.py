@@ -14,9 +14,10 @@ from jaxtyping import Array, Float, Int, Key
 from bidual._types import float32
 from bidual.control._rollouts import AbstractLaw
 from bidual.control._sampling import Sampling, middle, search
+from bidual.control._words import dynamics_stored, sampler_words, signal_words
 from bidual.features import Computed
 from bidual.models import AbstractDynamics
-from bidual.policies import AbstractController
+from bidual.policies import AbstractController, Stored
 
 
 class Remembered(NamedTuple):
@@ -57,6 +58,14 @@ class Receding(AbstractController, AbstractLaw):
         words = (type(self.dynamics).__name__, self.features.names, ends, self.sampler, self.every)
         shapes = [(one.shape, one.dtype.str) for one in arrays]
         return blake2b(repr((words, shapes)).encode() + b"".join(one.tobytes() for one in arrays)).digest()
+
+    @property
+    def stored(self) -> Stored:
+        """The model is inside; of signals there are the names, bounds and sizes."""
+        words, arrays = dynamics_stored(self.dynamics)
+        settings = {"sampler": sampler_words(self.sampler), "every": self.every}
+        told = {"name": "receding", "signals": signal_words(self.features), "dynamics": words} | settings
+        return Stored(told, arrays | {"theta": np.asarray(self.theta), "nominal": np.asarray(self.nominal)})
 
     def start(self, rng: np.random.Generator) -> Remembered:
         """One draw, from which all replanning of the episode takes its randomness."""

@@ -10,6 +10,10 @@ from bidual.policies._control import AbstractController as AbstractController
 from bidual.policies._control import AffineFeedback as AffineFeedback
 from bidual.policies._control import ControlPolicy as ControlPolicy
 from bidual.policies._control import RandomControls as RandomControls
+from bidual.policies._control import Stored as Stored
+from bidual.policies._control_files import CONTROLS as CONTROLS
+from bidual.policies._control_files import Pool as Pool
+from bidual.policies._control_files import control_words as control_words
 from bidual.policies._decoded import DecodedPolicy as DecodedPolicy
 from bidual.policies._decoded import Decoder as Decoder
 from bidual.policies._decoded_files import DECODED as DECODED

@@ -1,16 +1,24 @@
 """Policies that read vectors and answer with controls: a controller, and the limits it is held to."""
 
 import abc
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
 from bidual._errors import PolicyError
 from bidual.policies._base import AbstractPolicy, Actor
+
+
+class Stored(NamedTuple):
+    """A part of a policy in a file: JSON values, and arrays by name."""
+
+    words: dict[str, Any]
+    arrays: dict[str, np.ndarray]
 
 
 class AbstractController(abc.ABC):
@@ -25,6 +33,11 @@ class AbstractController(abc.ABC):
     @abc.abstractmethod
     def fingerprint(self) -> bytes:
         """The same for controllers that act alike on every observation."""
+
+    @property
+    @abc.abstractmethod
+    def stored(self) -> Stored:
+        """What `bidual.control.read_controller` makes it of again; functions are not stored."""
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator) -> Any:  # noqa: ANN401 - each its own memory
@@ -54,6 +67,11 @@ class AffineFeedback(AbstractController):
     def fingerprint(self) -> bytes:
         """Of its numbers."""
         return blake2b(b"".join(part.tobytes() for part in (self.controls, self.states, self.gains))).digest()
+
+    @property
+    def stored(self) -> Stored:
+        """All of it."""
+        return Stored({"name": "affine"}, {"controls": self.controls, "states": self.states, "gains": self.gains})
 
     def start(self, rng: np.random.Generator) -> None:
         """Nothing to remember."""
@@ -89,6 +107,13 @@ class RandomControls(AbstractController):
         """Of its settings."""
         settings = np.array([self.horizon, self.dimension, self.deviation, self.colour])
         return blake2b(b"random" + settings.tobytes() + self.low.tobytes() + self.high.tobytes()).digest()
+
+    @property
+    def stored(self) -> Stored:
+        """Its settings."""
+        settings = {"horizon": self.horizon, "dimension": self.dimension}
+        shape = {"deviation": float(self.deviation), "colour": float(self.colour)}
+        return Stored({"name": "random"} | settings | shape, {"low": self.low, "high": self.high})
 
     def start(self, rng: np.random.Generator) -> Float[np.ndarray, "H m"]:
         """All controls of the episode: first-order autoregressive noise of constant variance."""
@@ -127,7 +152,8 @@ class ControlPolicy(AbstractPolicy):
     @cached_property
     def fingerprint(self) -> bytes:
         """The same for policies that act alike on every observation."""
-        return blake2b(self.controller.fingerprint + self.low.tobytes() + self.high.tobytes()).digest()
+        limits = self.low.tobytes() + self.high.tobytes() + bytes([self.discrete])
+        return blake2b(self.controller.fingerprint + limits).digest()
 
     def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
         """Start an episode; its actor takes vectors."""
@@ -140,6 +166,12 @@ class ControlPolicy(AbstractPolicy):
             return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high)
 
         return Actor(choose, H, n, lambda _, observation: self._vector(observation))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write controller and limits to one file, for `bd.load`; signals that it plans with are named, not stored."""
+        from bidual.policies._control_files import write_controls
+
+        write_controls((self,), np.ones(1), path)
 
     def _vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - whatever an environment shows
         try:

@@ -1,11 +1,13 @@
 """Mixtures: draw one policy, keep it for the whole episode."""
 
+import os
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._errors import PolicyError
 from bidual.policies._base import AbstractPolicy, Actor
 from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
@@ -32,6 +34,18 @@ class Mixture(AbstractPolicy):
         """Draw a member and start its episode."""
         generator = np.random.default_rng(rng)
         return self.members[generator.choice(len(self.members), p=self.weights)].reset(generator)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all members to one file, for `bd.load`: those of controls, for tables are collapsed to one."""
+        from bidual.policies._control_files import write_controls
+
+        members = tuple(member for member in self.members if isinstance(member, ControlPolicy))
+        if len(members) < len(self.members):
+            raise PolicyError(
+                "a mixture of tables is stored as the one table that visits the same (solution.policy, or "
+                "bd.policies.collapse): save that, or the whole solution"
+            )
+        write_controls(members, self.weights, path)
 
     def __repr__(self) -> str:
         return f"Mixture({len(self.members)} deterministic policies, weights {np.round(self.weights, 4)})"

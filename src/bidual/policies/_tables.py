@@ -11,9 +11,11 @@ import numpy as np
 
 from bidual import _archive
 from bidual._errors import PolicyError
+from bidual.policies._control import AffineFeedback, ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._decoded_files import decoded_arrays
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
+from bidual.policies._mixture import Mixture
 
 FORMATS = ("json", "csv", "npz", "safetensors")
 
@@ -21,7 +23,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def write_table(
-    policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy, path: str | os.PathLike[str], format: str
+    policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy | ControlPolicy | Mixture,
+    path: str | os.PathLike[str],
+    format: str,
 ) -> Path:
     """Write the probability of every action at every step in every state; numbers come back to the last bit.
 
@@ -31,18 +35,31 @@ def write_table(
     A policy over latents has its decoder beside it: for every step h and latent k a weight and, of normal observations,
     ``means[h, k]`` and ``variances[h]``, of symbols ``laws[h, k]``. The latent of an observation is the most likely
     one of the first ``sizes[h]``. A csv has no place for that.
+
+    Affine laws of control are arrays as well: member i, drawn with probability ``weights[i]`` at the beginning of an
+    episode, sets ``controls[i, h] + gains[i, h] @ (s - states[i, h])`` at step h in state s, held to ``low[i]`` and
+    ``high[i]``; where actions have numbers (``discrete``), it takes that of the largest control.
     """
     if format not in FORMATS:
         raise PolicyError(f"format must be one of {', '.join(FORMATS)}; got {format!r}")
-    decoder = _decoder(policy) if isinstance(policy, DecodedPolicy) else {}
-    if decoder and format == "csv":
-        raise PolicyError(
-            "a table over latents says nothing without the decoder that tells them, and a csv has no place for it: "
-            "choose json, npz or safetensors"
-        )
-    contents, target = _WRITERS[format](np.ascontiguousarray(policy.table), decoder), Path(path)
+    if isinstance(policy, ControlPolicy | Mixture):
+        words, arrays = _laws(policy)
+    else:
+        words = {"kind": "markov policy", "axes": ["step", "state", "action"], "shape": list(policy.shape)}
+        arrays = {"probabilities": np.ascontiguousarray(policy.table)}
+        arrays |= _decoder(policy) if isinstance(policy, DecodedPolicy) else {}
+    if format == "csv" and len(arrays) > 1:
+        raise PolicyError(_NO_PLACE["decoder" if "sizes" in arrays else "law"])
+    contents, target = _WRITERS[format](words, arrays), Path(path)
     _archive.put(target, lambda file: file.write(contents))
     return target
+
+
+_NO_PLACE = {
+    "decoder": "a table over latents says nothing without the decoder that tells them, and a csv has no place for it: "
+    "choose json, npz or safetensors",
+    "law": "a law of control is several arrays, and a csv has no place for them: choose json, npz or safetensors",
+}
 
 
 def _decoder(policy: DecodedPolicy) -> Arrays:
@@ -50,14 +67,31 @@ def _decoder(policy: DecodedPolicy) -> Arrays:
     return {name: array for name, array in arrays.items() if name != "policy"}
 
 
-def _json(table: np.ndarray, decoder: Arrays) -> bytes:
-    words = {"kind": "markov policy", "axes": ["step", "state", "action"], "shape": list(table.shape)}
-    told = {name: array.tolist() for name, array in decoder.items()}
-    return (json.dumps(words | {"probabilities": table.tolist()} | told) + "\n").encode()
+def _laws(policy: ControlPolicy | Mixture) -> tuple[dict[str, Any], Arrays]:
+    """Affine laws, one above the other; other controllers are programs."""
+    members = policy.members if isinstance(policy, Mixture) else (policy,)
+    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
+    controls = [one for one in members if isinstance(one, ControlPolicy)]
+    laws = [one.controller for one in controls if isinstance(one.controller, AffineFeedback)]
+    if len(laws) < len(members):
+        raise PolicyError(
+            "only tables and affine laws of control can be written for other programs, and this policy has members "
+            "that draw or plan their controls as they go: learn with execution=bd.control.Feedback(), or save it for "
+            "bd.load"
+        )
+    words = {"kind": "affine control", "axes": ["member", "step"], "shape": list(policy.shape)}
+    arrays = {name: np.stack([getattr(law, name) for law in laws]) for name in ("controls", "states", "gains")}
+    arrays |= {name: np.stack([getattr(one, name) for one in controls]) for name in ("low", "high")}
+    return words | {"discrete": controls[0].discrete}, {"weights": weights} | arrays
 
 
-def _csv(table: np.ndarray, _: Arrays) -> bytes:
-    text = io.StringIO(newline="")
+def _json(words: dict[str, Any], arrays: Arrays) -> bytes:
+    told = {name: array.tolist() for name, array in arrays.items()}
+    return (json.dumps(words | told) + "\n").encode()
+
+
+def _csv(_: dict[str, Any], arrays: Arrays) -> bytes:
+    table, text = arrays["probabilities"], io.StringIO(newline="")
     rows = csv.writer(text)
     rows.writerow(["step", "state", "action", "probability"])
     places = zip(*(axis.tolist() for axis in np.nonzero(table)), strict=True)
@@ -65,17 +99,19 @@ def _csv(table: np.ndarray, _: Arrays) -> bytes:
     return text.getvalue().encode()
 
 
-def _npz(table: np.ndarray, decoder: Arrays) -> bytes:
+def _npz(words: dict[str, Any], arrays: Arrays) -> bytes:
     file = io.BytesIO()
-    arrays: dict[str, Any] = {"probabilities": table, **decoder}
-    np.savez_compressed(file, **arrays)
+    switches = {"discrete": np.array(words["discrete"])} if "discrete" in words else {}
+    named: dict[str, Any] = arrays | switches
+    np.savez_compressed(file, **named)
     return file.getvalue()
 
 
-def _safetensors(table: np.ndarray, decoder: Arrays) -> bytes:
+def _safetensors(words: dict[str, Any], arrays: Arrays) -> bytes:
     from safetensors.numpy import save
 
-    return save({"probabilities": table} | decoder, {"kind": "markov policy", "axes": "step state action"})
+    switches = {"discrete": json.dumps(words["discrete"])} if "discrete" in words else {}
+    return save(arrays, {"kind": words["kind"], "axes": " ".join(words["axes"])} | switches)
 
 
 _WRITERS = {"json": _json, "csv": _csv, "npz": _npz, "safetensors": _safetensors}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from bidual import _archive
 from bidual._errors import ArchiveError, CertificateError
-from bidual.policies import DECODED, DecodedPolicy, MarkovPolicy, read_decoded
+from bidual.control import Given, read_controls
+from bidual.features import AbstractModelFeatures, Computed
+from bidual.policies import CONTROLS, DECODED, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, read_decoded
 from bidual.saved import _learned, _saved
 from bidual.saved._check import Check
 from bidual.saved._policies import read_policy
@@ -15,14 +17,27 @@ from bidual.saved._policies import read_policy
 NAME = "solution.bidual"  # in a folder of results
 
 
-def load(path: str | os.PathLike[str]) -> MarkovPolicy | DecodedPolicy:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    features: Computed | None = None,
+    model_features: AbstractModelFeatures | None = None,
+) -> MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture:
     """The policy of a saved solution or result of learning, ready to act; of a folder, the one in it.
 
-    A policy over latents, which was saved alone, acts on raw observations.
+    A policy over latents, which was saved alone, acts on raw observations, and so does one of controls.
+
+    Args:
+        path: a file, or a folder of results.
+        features: the signals that a controller plans with as it goes: they are functions, which no file stores, and
+            must be given again with the same names, bounds and sizes. Nothing else needs them.
+        model_features: likewise where its model is over `bd.features.mapped(function, d)`.
     """
-    file = _found(path)
-    if _said(file) == DECODED:
+    file, kind = _found(path), _said(_found(path))
+    if kind == DECODED:
         return read_decoded(file)
+    if kind == CONTROLS:
+        return read_controls(file, Given(features, model_features))
     _, arrays = _archive.read(file, _kind(file))
     try:
         return read_policy(arrays)
@@ -36,9 +51,10 @@ def check(path: str | os.PathLike[str]) -> Check:
     Of a solution of a known model nothing is taken for granted; of a result of learning, that the counts and samples in
     the file are what was seen. Given a folder, it checks the file in it.
     """
-    file = _found(path)
-    if _said(file) == DECODED:
-        raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
+    file, kind = _found(path), _said(_found(path))
+    for heuristic, words in ((DECODED, "a policy over latents"), (CONTROLS, "a policy of controls")):
+        if kind == heuristic:
+            raise CertificateError(f"{file} holds {words}: a heuristic claims nothing that could be checked")
     return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
 
 
