@@ -12,11 +12,18 @@ import sqlite3
 import sys
 import zipfile
 
+import cvxpy as cp
+
 import bidual as bd
+from bidual import control
 from bidual.dual import GradientAscent
-from bidual.envs import RichEnvironment, Simulator
+from bidual.envs import ControlEnvironment, RichEnvironment, Simulator
+from bidual.features import computed, fourier
+from bidual.features import signal as of
+from bidual.models import ControlKnowledge
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around
+from tests.control_envs import Slider
 
 EPISODES, EVERY = 60, 6
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
@@ -47,12 +54,25 @@ def _latent(folder):
     return bd.learn(lock.problem, lock.env, lock.model, **settings)
 
 
+def _controls(execution, folder):
+    """The noisy double integrator, with features that do not hold the truth."""
+    distance, effort = of(lambda x, u, y: x[0] ** 2, 0.0, 4.0), of(lambda x, u, y: u @ u, 0.0, 4.0)
+    x = computed(distance=distance, effort=effort).embedding(8, total=True)
+    problem = bd.Problem(cp.Minimize(x.distance), {"effort": x.effort <= 2.0})
+    model = bd.models.KNR(fourier(d=16, bandwidth=2.0), box=((-4.0, -4.0), (4.0, 4.0)))
+    explorer = bd.explorers.Controls(control.Thompson(), control.icem(16, 2), execution, rollouts=4)
+    settings = {"episodes": EPISODES // 3, "evaluation": 5, "seed": 3, "run": folder}
+    return bd.learn(problem, Slider(), model, explorer=explorer, **settings)
+
+
 CASES = {
     "corrective": lambda folder: _tabular(bd.explorers.Alternating(), folder),
     "paper": lambda folder: _tabular(bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder),
     "class": lambda folder: _learn(bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder),
     "linear": lambda folder: _learn(bd.models.LinearMDP(*INDICATORS), bd.explorers.Alternating(), folder),
     "latent": _latent,
+    "controls": lambda folder: _controls(control.Feedback(2), folder),
+    "receding": lambda folder: _controls(control.Mpc(every=4), folder),
     "batches": lambda folder: _tabular(bd.explorers.Alternating(), folder, batch=4),
 }
 
@@ -82,6 +102,7 @@ class Moments:
         zipfile.ZipFile.writestr = self.around(zipfile.ZipFile.writestr)
         Simulator.collect = self.around(Simulator.collect)
         RichEnvironment.collect = self.around(RichEnvironment.collect)
+        ControlEnvironment.collect = self.around(ControlEnvironment.collect)
         connect = sqlite3.connect
 
         def watched(*args, **kwargs):
@@ -97,14 +118,25 @@ def outcome(solution):
     told = solution.to_dict()
     del told["seconds"]
     looks = [[look.episodes, look.bound, look.reached, look.violation, look.plans] for look in solution.history]
-    policies = [solution.policy.table, solution.mixture.weights, solution.knowledge.counts.transitions]
-    policies += [member.actions for member in solution.mixture.members]
+    known = _control_parts(solution) if isinstance(solution.knowledge, ControlKnowledge) else _table_parts(solution)
     return {
         "solution": told,
         "looks": looks,
         "outputs": [str(output) for output in solution.outputs],
-        "arrays": hashlib.sha256(b"".join(array.tobytes() for array in policies)).hexdigest(),
+        "arrays": hashlib.sha256(b"".join(known)).hexdigest(),
     }
+
+
+def _table_parts(solution):
+    arrays = [solution.policy.table, solution.mixture.weights, solution.knowledge.counts.transitions]
+    return [array.tobytes() for array in arrays + [member.actions for member in solution.mixture.members]]
+
+
+def _control_parts(solution):
+    policy, moments = solution.policy, solution.knowledge.moments
+    arrays = [moments.gram, moments.cross, solution.embedding, solution.mixture.weights, *solution.knowledge.seen]
+    members = [*getattr(policy, "members", (policy,)), *solution.mixture.members]
+    return [array.tobytes() for array in arrays] + [member.fingerprint for member in members]
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ import itertools
 import json
 from dataclasses import replace
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _archive
+from bidual import _archive, control
 from bidual._course import first_course
 from bidual._prepare import prepare_learning
 from bidual._running import Running
+from bidual.features import computed, linear, signal
 from bidual.learned import Look
 from bidual.models import Candidates, LinearMDP, LowRank, Tabular
 from bidual.runs import packed, unpacked
@@ -20,6 +22,7 @@ from bidual.tasks.riverswim import riverswim
 from bidual.vpdpo import vpdpo
 from tests.classes import around
 from tests.contracts.test_explorers import EXPLORERS
+from tests.control_envs import Slider
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 MODELS = {"declared": Tabular(RIVER.mdp), "open": Tabular(), "per step": Tabular(RIVER.mdp, stationary=False)}
@@ -77,6 +80,42 @@ def test_a_run_goes_on_from_a_file_as_if_it_had_never_stopped(name, model, tmp_p
     for key, array in arrays.items():
         assert array.dtype == others[key].dtype
         assert array.tobytes() == others[key].tobytes()
+
+
+PULLED = computed(distance=signal(lambda x, u, y: x[0] ** 2, 0.0, 4.0), effort=signal(lambda x, u, y: u @ u, 0.0, 4.0))
+SOUGHT = control.icem(16, 2)
+CONTROLS = {
+    "receding": bd.explorers.Controls(control.Thompson(), SOUGHT, control.Mpc(every=4), rollouts=4),
+    "convex": bd.explorers.Controls(control.Hallucinated(rank=2), SOUGHT, control.OpenLoop(), rollouts=4),
+}
+
+
+class Controlled(Run):
+    """The same over a double integrator."""
+
+    def __init__(self, name):
+        x = PULLED.embedding(6, total=True)
+        objective = cp.square(x.distance - 1) if name == "convex" else x.distance
+        problem = bd.Problem(cp.Minimize(objective), {"effort": x.effort <= 2.0})
+        model, explorer = bd.models.KNR(linear(), noise=0.02), copy.deepcopy(CONTROLS[name])
+        self.setting = prepare_learning(problem, Slider(), model, explorer, delta=0.1, seed=3)
+        self.first = first_course(self.setting)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_controls_go_on_from_a_file_as_if_nothing_had_happened(name, tmp_path):
+    run, again = Controlled(name), Controlled(name)
+    _, stopped = run.after(run.first, 4)
+    rest, end = run.after(stopped, 3)
+    resumed, other_end = again.after(_stored(replace(stopped, policies=()), run, again, tmp_path / "state"), 3)
+    for one, other in zip(rest, resumed, strict=True):
+        assert one.choice.policy.fingerprint == other.choice.policy.fingerprint
+        assert one.choice.plans == other.choice.plans
+        np.testing.assert_array_equal(one.episodes[0].observations, other.episodes[0].observations)
+        np.testing.assert_array_equal(one.episodes[0].controls, other.episodes[0].controls)
+    _, arrays = packed(replace(end, policies=()), run.first)
+    _, others = packed(replace(other_end, policies=()), again.first)
+    assert [array.tobytes() for array in arrays.values()] == [array.tobytes() for array in others.values()]
 
 
 def test_what_does_not_change_is_not_stored():

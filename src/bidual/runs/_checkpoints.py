@@ -8,6 +8,8 @@ from pathlib import Path
 from bidual import _archive
 from bidual._course import Course
 from bidual._errors import ArchiveError, RunError
+from bidual.control import Given
+from bidual.models import ControlKnowledge
 from bidual.runs._policies import Journal, Part
 from bidual.runs._states import packed, unpacked
 
@@ -23,6 +25,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, first: Course) -> None:
         self.folder, self._first = folder / FOLDER, first
+        self._given = _functions(first)
         self._journal = Journal(folder)
         self._run = folder
 
@@ -73,7 +76,7 @@ class Checkpoints:
             raise ArchiveError(f"{path} is not complete ({error!r})") from error
         if not all(_NAME.fullmatch(part.name) for part in parts):
             raise ArchiveError(f"{path} names files that are none of its run")
-        course, journal = unpacked(words, arrays, self._first), Journal(self._run, parts)
+        course, journal = unpacked(words, arrays, self._first), Journal(self._run, parts, self._given)
         if journal.count != course.episodes:
             raise ArchiveError(f"{path} is at episode {course.episodes}, but has policies of {journal.count}")
         shape = self._first.loop.knowledge.shape
@@ -95,3 +98,11 @@ class Checkpoints:
 def _outline(course: Course) -> tuple[object, ...]:
     """What every course of a run has in common with its first."""
     return *course.loop.knowledge.outline, course.executed.total.shape, course.sums is None, type(course.loop.memory)
+
+
+def _functions(first: Course) -> Given:
+    """What controllers plan with: functions, which are those of the problem and the model of the run."""
+    knowledge = first.loop.knowledge
+    if not isinstance(knowledge, ControlKnowledge):
+        return Given()
+    return Given(knowledge.features, knowledge.declared.model_features)

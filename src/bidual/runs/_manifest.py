@@ -17,8 +17,16 @@ from bidual import _archive
 from bidual._errors import RunError
 from bidual._prepare import Setting
 from bidual._version import __version__
+from bidual.control import signal_words
 from bidual.envs import AbstractEnvironment, Simulator
-from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge, LatentKnowledge, LinearKnowledge
+from bidual.models import (
+    AbstractCounted,
+    AbstractKnowledge,
+    ClassKnowledge,
+    ControlKnowledge,
+    LatentKnowledge,
+    LinearKnowledge,
+)
 from bidual.saved import stored_program
 
 FILE = "run.json"
@@ -48,6 +56,8 @@ def facts_of(setting: Setting, batch: int, task: str | None) -> dict[str, Any]:
 
 def _declared(knowledge: AbstractKnowledge) -> dict[str, Any]:
     """What was said of the transitions."""
+    if isinstance(knowledge, ControlKnowledge):
+        return _controls(knowledge)
     if not isinstance(knowledge, AbstractCounted):
         return {}
     counts, initial = knowledge.counts, knowledge.initial
@@ -57,6 +67,21 @@ def _declared(knowledge: AbstractKnowledge) -> dict[str, Any]:
         "set": knowledge.set,
         "stationary": len(counts.pairs) == 1,
         "class": _class(knowledge),
+    }
+
+
+def _controls(knowledge: ControlKnowledge) -> dict[str, Any]:
+    """What was said of how vectors move; functions by what is known of them, for they have no name."""
+    model = knowledge.declared
+    return {
+        "map of the model": model.model_features.words,
+        "ridge": float(model.ridge),
+        "noise": np.asarray(model.noise, dtype=np.float64).tolist() if model.noise is not None else None,
+        "bound": None if model.bound is None else float(model.bound),
+        "box": _digest([], *knowledge.declared_box),
+        "signals": signal_words(knowledge.features),
+        "limits of the controls": [end.tolist() for end in knowledge.limits],
+        "numbered actions": knowledge.discrete,
     }
 
 

@@ -5,13 +5,14 @@ A checkpoint that held them all would be written in time that grows with the run
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bidual import _archive
 from bidual._errors import ArchiveError
-from bidual.policies import ControlPolicy, DecodedPolicy, DeterministicPolicy, Found, Played
+from bidual.control import MALFORMED, Given, read_control
+from bidual.policies import ControlPolicy, DecodedPolicy, DeterministicPolicy, Found, Played, Pool, control_words
 from bidual.runs import _decoders
 from bidual.runs._decoders import Emissions
 
@@ -27,14 +28,15 @@ class Part(NamedTuple):
 
 
 class Journal:
-    """What has been written, and which policies that were."""
+    """What has been written, and which policies that were; `given` are the functions that controllers plan with."""
 
-    def __init__(self, folder: Path, parts: Sequence[Part] = ()) -> None:
+    def __init__(self, folder: Path, parts: Sequence[Part] = (), given: Given | None = None) -> None:
         self.folder = folder / FOLDER
         self.parts: list[Part] = []
         self.count = 0
         self._found, self._known = Found(), 0  # of those found, so many are in files
         self._emissions = Emissions()
+        self._pool, self._given = Pool(), given or Given()
         self.policies: list[Played] = []
         for part in parts:
             self._read(part)
@@ -45,11 +47,13 @@ class Journal:
         if not new:
             return
         order = np.array([self._found.number(policy) for policy in new], dtype=np.int64)
-        arrays = {"order": order} | self._members(self.distinct[self._known :])
-        first, last = self.count, len(policies)
+        members, first, last = self.distinct[self._known :], self.count, len(policies)
+        controls = [one for one in members if isinstance(one, ControlPolicy)]
+        words, arrays = self._controls(controls) if controls else ({}, self._tables(members))
         name = f"{first:09d}-{last:09d}.bidual"
-        manifest = {"first": first, "num_actions": new[0].shape[2]}
-        self.parts.append(Part(name, _archive.write(self.folder / name, _KIND, manifest, arrays)))
+        manifest = {"first": first, "num_actions": new[0].shape[2]} | words
+        written = _archive.write(self.folder / name, _KIND, manifest, {"order": order} | arrays)
+        self.parts.append(Part(name, written))
         self.count, self._known = last, len(self._found.members)
 
     @property
@@ -57,13 +61,11 @@ class Journal:
         """Each of them once."""
         return self._found.members
 
-    def _members(self, members: Sequence[Played]) -> dict[str, np.ndarray]:
+    def _tables(self, members: Sequence[Played]) -> dict[str, np.ndarray]:
         """Tables of actions and, where observations are decoded, the decoders with what is new in them."""
-        if not members:
-            return {}
         tables = [one.actions for one in members if not isinstance(one, ControlPolicy)]
-        if len(tables) < len(members):
-            raise ArchiveError("controllers cannot be stored in a run yet: learn without run=...")
+        if not tables:
+            return {}
         arrays, known = {"actions": np.stack(tables)}, len(self._emissions.members)
         decoders = [one.decoder for one in members if isinstance(one, DecodedPolicy)]
         if decoders:
@@ -72,19 +74,27 @@ class Journal:
         new = self._emissions.members[known:]
         return arrays | (_decoders.written(new) if new else {})
 
+    def _controls(self, members: Sequence[ControlPolicy]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Controllers as words, and the arrays that are new: what all of a run share is written once."""
+        known = len(self._pool.arrays)
+        words = [control_words(one, self._pool) for one in members]
+        return {"controls": words}, self._pool.named(known)
+
     def _read(self, part: Part) -> None:
         path = self.folder / part.name
         manifest, arrays = _archive.read(path, _KIND, sha256=part.sha256)
         try:
             if manifest["first"] != self.count:
                 raise ValueError(f"it begins at episode {manifest['first']}, not {self.count}")
-            if "actions" in arrays:
+            if "controls" in manifest:
+                self._find_controls(manifest["controls"], arrays)
+            elif "actions" in arrays:
                 self._find(arrays, manifest["num_actions"])
             order = arrays["order"]
             if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
                 raise ValueError("its order is not one of policies")
             self.policies += [self._found.members[number] for number in order]
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise ArchiveError(f"{path} does not hold the policies it should ({error})") from error
         self.parts.append(part)
         self.count, self._known = len(self.policies), len(self._found.members)
@@ -105,3 +115,11 @@ class Journal:
             found = [DecodedPolicy(*both) for both in zip(tables, decoders, strict=True)]
         for policy in found:
             self._found.number(policy)
+
+    def _find_controls(self, words: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> None:
+        for number in range(len(self._pool.arrays), len(self._pool.arrays) + len(arrays) - 1):  # one is the order
+            if self._pool.number(arrays[str(number)]) != number:
+                raise ValueError(f"its array {number} is there twice")
+        pool = self._pool.named()
+        for one in words:
+            self._found.number(read_control(one, pool, self._given))

@@ -27,11 +27,22 @@ from bidual.dual._gradient_ascent import Ascent, Variables
 from bidual.dual.projections import Pair
 from bidual.explorers import Mixed, Planned
 from bidual.explorers._bonus import Bonus
+from bidual.explorers._controls import Controlled
 from bidual.explorers._lazy import Lazy
 from bidual.explorers._linearised import Average
 from bidual.explorers._steps import Steps
 from bidual.learned import Look
-from bidual.models import Candidates, ClassKnowledge, Counts, Knowledge, Latent, LatentKnowledge, LinearKnowledge
+from bidual.models import (
+    Candidates,
+    ClassKnowledge,
+    ControlKnowledge,
+    Counts,
+    Knowledge,
+    Latent,
+    LatentKnowledge,
+    LinearKnowledge,
+    Moments,
+)
 from bidual.models._archive import Archive
 from bidual.models._decoded_counts import Tally
 from bidual.models._families import Categorical, Gaussian
@@ -52,6 +63,7 @@ _CLASSES: tuple[type, ...] = (
     *(LoopState, Knowledge, ClassKnowledge, LinearKnowledge, Counts, Support, DeterministicPolicy),
     *(LatentKnowledge, Latent, Reader, Archive, Tally, Gaussian, Categorical),
     *(DecodedPolicy, Decoder, GaussianEmission, CategoricalEmission),
+    *(ControlKnowledge, Moments, Controlled),
     *(Lazy, Planned, Mixed, Average, Bonus, Steps),
     *(Duals, Bound, Averages, Ascent, Variables, Pair, Leader, Place),
 )
