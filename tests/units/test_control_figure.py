@@ -34,8 +34,8 @@ def test_every_variable_and_control_has_a_panel_in_seconds():
     assert figure.axes[0].get_title() == "words"
     assert figure.axes[-1].get_xlabel() == "seconds"
     first, second = _drawn(figure.axes[1])
-    np.testing.assert_allclose(first.get_xdata(), 0.5 * np.arange(H + 1))
-    np.testing.assert_allclose(first.get_ydata(), 1 + 2 * np.arange(H + 1))
+    np.testing.assert_allclose(np.asarray(first.get_xdata()), 0.5 * np.arange(H + 1))
+    np.testing.assert_allclose(np.asarray(first.get_ydata()), 1 + 2 * np.arange(H + 1))
     assert first.get_color() != second.get_color()
     values, edges, _ = figure.axes[2].patches[0].get_data()
     np.testing.assert_allclose(values, np.arange(H))
@@ -55,9 +55,11 @@ def test_an_angle_goes_on_where_it_is_wrapped():
         shown = np.stack([np.cos(angle), np.sin(angle), np.zeros(H + 1)], axis=1)
         figure = control_figure([_episode(shown, np.zeros((H, 1)))], ANGLE)
         assert [axes.get_ylabel() for axes in figure.axes] == ["angle (dashed: upright)", "speed", "torque"]
-        np.testing.assert_allclose(_drawn(figure.axes[0])[0].get_ydata(), np.linspace(np.pi, 3 * np.pi, H + 1))
+        np.testing.assert_allclose(
+            np.asarray(_drawn(figure.axes[0])[0].get_ydata()), np.linspace(np.pi, 3 * np.pi, H + 1)
+        )
         (upright,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
-        assert upright.get_ydata()[0] == 2 * np.pi
+        assert np.asarray(upright.get_ydata())[0] == 2 * np.pi
 
 
 def test_a_plane_has_paths_regions_and_a_goal():
@@ -66,7 +68,7 @@ def test_a_plane_has_paths_regions_and_a_goal():
     plane, *controls = figure.axes
     assert [axes.get_ylabel() for axes in controls] == ["left", "right"]
     (path,) = _drawn(plane)
-    np.testing.assert_allclose(path.get_ydata(), shown[:, 1])
+    np.testing.assert_allclose(np.asarray(path.get_ydata()), shown[:, 1])
     (disc,) = plane.patches
     assert (disc.center, disc.radius) == ((2.0, 2.0), 0.5)
     assert [text.get_text() for text in plane.get_legend().get_texts()] == ["start", "goal"]

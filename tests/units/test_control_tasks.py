@@ -146,7 +146,7 @@ def test_equal_seeds_are_equal_episodes(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_says_how_it_is_drawn_and_explored(name):
     task = bd.tasks.find(name).build()
-    assert task.mdp is None
+    assert task.finite is None
     assert isinstance(task.explorer, bd.explorers.Controls)
     assert task.picture is not None
     assert len(task.picture.names) == task.env.observation_space.shape[0]

@@ -55,7 +55,8 @@ def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[s
 
     env = control_environment(target.env, target.problem.embedding.horizon)
     episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_SHOWN)]
-    alike = all(np.array_equal(one.observations, episodes[0].observations) for one in episodes)
+    shown = [one.observations for one in episodes if one.observations is not None]
+    alike = all(np.array_equal(one, shown[0]) for one in shown)
     which = "every episode" if alike else f"{_SHOWN} episodes"
     title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
     yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)

@@ -64,7 +64,6 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         if task.env is not None:
             _refuse_support(f"task {text!r}", support, "an environment: what can follow in it is not known here")
             return Unknown(text, task.problem, task.env, task.model, None, None, task.explorer, task.picture)
-        assert task.mdp is not None  # it has no environment
         if task.model is not None:
             _refuse_support(f"task {text!r}", support, "a class of laws, which says what can follow")
         model = task.model or _declared(task.mdp, support)
@@ -104,7 +103,7 @@ def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
 
 def _task(name: str, settings: list[str]) -> Target:
     task = _built(name, settings)
-    if task.env is not None or task.mdp is None:
+    if task.env is not None:
         raise TaskError(
             f"{name} is a problem over what an environment shows, and this command needs a known model: learn it with "
             f"'bidual learn {name}'"

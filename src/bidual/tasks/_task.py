@@ -59,17 +59,24 @@ class Picture:
 class Task:
     """A problem, its model and, where there are, its map and what a learner is told of the model.
 
-    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it,
-    None where that has no finite states: such a task can be learned and not solved.
+    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it:
+    such a task can be learned and not solved.
     """
 
     problem: Problem
-    mdp: TabularMDP | None
+    finite: TabularMDP | None  # None where states are vectors
     grid: Grid | None = None
     model: Declaration | None = None  # None: a learner is told which states can follow
     env: Any = None  # whatever `learn` takes
     explorer: "AbstractExplorer[Any] | None" = None  # what suits the task; None: what suits the model
     picture: Picture | None = None  # where controls lead, for figures
+
+    @property
+    def mdp(self) -> TabularMDP:
+        """The model, where it has finitely many states."""
+        if self.finite is None:
+            raise TaskError("the states of this task are vectors: it can be learned, and has no finite model to solve")
+        return self.finite
 
 
 @final
