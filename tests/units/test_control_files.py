@@ -197,7 +197,7 @@ def test_forged_arrays_are_refused(name, tmp_path):
     POLICIES[name].save(tmp_path / "good")
     words, arrays = _read(tmp_path / "good")
     for key, array in arrays.items():
-        for bad in (array + np.nan, array[None], array.astype(bool), np.zeros(0)):
+        for bad in (np.full_like(array, np.nan), array[None], array.astype(bool), np.zeros(0)):
             _archive.write(tmp_path / "bad", CONTROLS, words, arrays | {key: bad})
             with pytest.raises(bd.ArchiveError, match="holds no policy of controls"):
                 _load(tmp_path / "bad")

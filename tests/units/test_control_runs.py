@@ -1,11 +1,14 @@
 """Runs of controls: policies are journalled once, and whoever goes on must go on with the same model."""
 
+import json
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import bidual as bd
 from bidual import _archive, control
+from bidual.cli import main
 from bidual.control import Given
 from bidual.features import computed, fourier, linear, signal
 from bidual.models import KNR
@@ -128,3 +131,44 @@ def test_a_longer_run_is_what_it_would_have_been(stored, tmp_path):
 def test_another_model_is_refused(stored, settings, words):
     with pytest.raises(bd.RunError, match=words):
         _learned(stored[0], **settings, episodes=9)
+
+
+def test_numbered_actions_are_learned_and_stored(tmp_path):
+    """Plans answer with numbers too: an environment of numbered actions takes nothing else."""
+    learned = bd.learn(_problem(), Slider(discrete=True), MODEL, episodes=2, evaluation=2, explorer=QUICK)
+    assert [one.discrete for one in learned.executed] == [True, True]
+    learned.save(tmp_path / "p.bidual")
+    policy = bd.load(tmp_path / "p.bidual")
+    assert policy.discrete
+    assert policy.reset(0).act(np.zeros(2)) in (0, 1, 2)
+
+
+FILE = """\
+from tests.units.test_control_runs import MODEL, Slider, _problem
+
+problem, env, model = _problem(), Slider(), MODEL
+"""
+
+
+def test_the_command_line_evaluates_and_exports_controls(stored, tmp_path, capsys):
+    folder, _ = stored
+    (tmp_path / "slider.py").write_text(FILE)
+    assert main(["evaluate", str(folder), str(tmp_path / "slider.py"), "--episodes", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episodes"] == 5
+    assert main(["export", str(folder), "--out", str(tmp_path / "p.json")]) == 0
+    told = json.loads((tmp_path / "p.json").read_text())
+    assert told["kind"] == "affine control"
+    assert np.shape(told["controls"]) == (1, 6, 1)
+    assert main(["export", str(folder), "--format", "csv", "--out", str(tmp_path / "p.csv")]) != 0
+    assert "a csv has no place for them" in capsys.readouterr().err
+
+
+def test_the_command_line_gives_signals_to_what_plans_with_them(stored, tmp_path, capsys):
+    world, problem = stored[1].knowledge.world, _problem()
+    features = problem.embedding.features
+    plan = control.Receding(world.dynamics(), np.ones((6, 1)), np.zeros((6, 1), np.float32), features, QUICK.sampler, 6)
+    ControlPolicy(plan, LOW, HIGH).save(tmp_path / "p.bidual")
+    (tmp_path / "slider.py").write_text(FILE)
+    assert main(["evaluate", str(tmp_path / "p.bidual"), str(tmp_path / "slider.py"), "--episodes", "2"]) == 0
+    assert main(["export", str(tmp_path / "p.bidual"), "--out", str(tmp_path / "p.json")]) != 0
+    assert "Other programs can run a policy of bd.control.Feedback()" in capsys.readouterr().err

@@ -78,6 +78,10 @@ class Regressed(AbstractDynamics):
         """With `discrete` which control is the largest, as policies do; else held to the limits."""
         return jax.nn.one_hot(jnp.argmax(u), len(u), dtype=u.dtype) if self.discrete else super().taken(u)
 
+    def policy(self, actions: ControlPolicy) -> ControlPolicy:
+        """Where controls stand for numbered actions, policies answer with the number."""
+        return replace(actions, discrete=self.discrete)
+
 
 @final
 @dataclass(frozen=True, eq=False)
