@@ -47,16 +47,13 @@ def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[s
     """Where the policy leads, on a few episodes that are run for the figure alone: nothing else rests on them."""
     if target.picture is None:
         return
-    import numpy as np
-
     from bidual._keys import Draw, Purpose
     from bidual.envs import control_environment
     from bidual.report import control_figure
 
     env = control_environment(target.env, target.problem.embedding.horizon)
     episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_SHOWN)]
-    shown = [one.observations for one in episodes if one.observations is not None]
-    alike = all(np.array_equal(one, shown[0]) for one in shown)
+    alike = len({b"" if one.observations is None else one.observations.tobytes() for one in episodes}) == 1
     which = "every episode" if alike else f"{_SHOWN} episodes"
     title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
     yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)

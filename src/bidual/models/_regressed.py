@@ -70,10 +70,6 @@ class Regressed(AbstractDynamics):
                 bonus = jnp.asarray(self.kappa, s.dtype) * sigma
         return jnp.clip(moved, low, high), bonus
 
-    def policy(self, actions: ControlPolicy) -> ControlPolicy:
-        """A plan of controls, which stand for numbered actions with `discrete`."""
-        return replace(actions, discrete=self.discrete)
-
     def taken(self, u: Float[Array, "m"]) -> Float[Array, "m"]:
         """With `discrete` which control is the largest, as policies do; else held to the limits."""
         return jax.nn.one_hot(jnp.argmax(u), len(u), dtype=u.dtype) if self.discrete else super().taken(u)

@@ -54,7 +54,7 @@ def _time_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
     names = _variables(picture)
     count = len(names) + len(picture.controls)
     figure = new_figure(7.6, 0.8 + _PANEL * count)
-    panels: list[Axes] = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0].tolist()
+    panels = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     for axes, name in zip(panels, names, strict=False):
         for s, _, colour in _coloured(runs):
             axes.plot(picture.seconds * np.arange(len(s)), _variable(s, name, picture), color=colour, linewidth=1.5)
