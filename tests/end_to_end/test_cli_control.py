@@ -27,7 +27,6 @@ def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
     [
         (("solve", "pendulum"), "bidual learn pendulum"),
         (("learn", "pendulum", "--explorer", "alternating"), "choose thompson, greedy, bonus, best-of, hallucinated"),
-        (("learn", "pendulum", "--dual", "ftl"), "explores finite models"),
         (("learn", "pendulum-effort", "--set", "budget=inf"), "must be a finite number"),
     ],
 )

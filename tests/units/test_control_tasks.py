@@ -205,6 +205,10 @@ def test_names_of_explorers_mean_an_optimism_here():
     # Numbers that suit the task are kept.
     own = bd.explorers.Controls(control.Hallucinated(0.5))
     assert controls_named("hallucinated", None, own).optimism == control.Hallucinated(0.5)
+    both = controls_named("thompson", "paper", own)
+    assert (both.optimism, both.dual) == (control.Thompson(), bd.dual.GradientAscent())
+    assert controls_named(None, "ftl", own).dual == bd.dual.FollowTheLeader()
+    assert controls_named(None, "corrective", own) == own
 
 
 def test_explorers_of_another_kind_of_model_are_refused():
@@ -212,7 +216,5 @@ def test_explorers_of_another_kind_of_model_are_refused():
         unknown_of(Options("lqr", explorer="alternating"))
     with pytest.raises(ProblemError, match=r"--explorer hallucinated .* moves between states"):
         unknown_of(Options("rover", explorer="hallucinated"))
-    with pytest.raises(ProblemError, match="--dual paper explores finite models"):
-        unknown_of(Options("lqr", dual="paper"))
     with pytest.raises(ProblemError, match="leave out --explorer greedy"):
         explorer_named("greedy", "ftl")

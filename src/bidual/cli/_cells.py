@@ -81,7 +81,6 @@ def check_cells(cells: Iterable[Cell]) -> None:
     from bidual._learn import stop_when
     from bidual._prepare import check_counts
     from bidual.bounds import Split
-    from bidual.cli._exploring import check_asked
 
     built = set()
     for cell in cells:
@@ -90,7 +89,6 @@ def check_cells(cells: Iterable[Cell]) -> None:
             check_counts(options.episodes, options.evaluation, None, options.batch)
             check_seed(options.seed)
             Split(options.delta)
-            check_asked(options.explorer, options.dual)
             if options.stop_gap is not None:
                 stop_when(options.stop_gap)
             key = options.target, options.settings, options.support, options.explorer, options.dual

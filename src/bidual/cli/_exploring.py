@@ -20,7 +20,8 @@ def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any]
     from bidual import explorers
     from bidual.dual import FollowTheLeader, GradientAscent
 
-    check_asked(name, dual)
+    if name is not None and dual not in (None, "corrective"):
+        raise ProblemError(f"--dual {dual} is a way of exploring by itself: leave out --explorer {name}")
     match dual:
         case "paper":
             return explorers.PrimalDual(GradientAscent(), canonical=True)
@@ -41,18 +42,20 @@ def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any]
 
 
 def controls_named(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
-    """What was asked for, where vectors move under controls: another optimism, and the planner that suits the task."""
-    check_asked(name, dual)
-    if dual not in (None, "corrective"):
-        raise ProblemError(f"--dual {dual} explores finite models, and this one moves vectors: leave it out")
+    """What was asked for, where vectors move under controls, with the planner that suits the task.
+
+    An optimism and the dual player of primal-dual steps are two things here, so both may be asked for.
+    """
+    from bidual.dual import FollowTheLeader, GradientAscent
+
     _check_name(name, _CONTROLS, "this model moves vectors under controls")
+    players = {
+        "paper": GradientAscent(),
+        "paper-literal": GradientAscent(literal=True),
+        "ftl": FollowTheLeader(),
+    }
+    suited = replace(suited, dual=players.get(dual or "corrective"))
     return suited if name is None else replace(suited, optimism=_optimism(name, suited.optimism))
-
-
-def check_asked(name: str | None, dual: str | None) -> None:
-    """Whether both can be asked for at once."""
-    if name is not None and dual not in (None, "corrective"):
-        raise ProblemError(f"--dual {dual} is a way of exploring by itself: leave out --explorer {name}")
 
 
 def _optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism":
