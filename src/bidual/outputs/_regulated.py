@@ -44,13 +44,14 @@ class Regulated:
         duals = None
         for turn in self._loop(program, knowledge, draw):
             duals = turn.duals
-            if duals.soft:
-                break
             plans.append(turn.plan)
-            if duals.stalled or len(plans) >= self.max_plans:
+            # Soft plans are asked for where the master fails: sampling has none, and what was mixed so far is taken.
+            if duals.soft or duals.stalled or len(plans) >= self.max_plans:
                 break
         assert duals is not None  # the loop turns at least once
-        weights = np.where(duals.weights > 1e-6, duals.weights, 0.0)[: len(plans)]
+        weights = np.where(duals.weights > 1e-6, duals.weights, 0.0)
+        if not weights.any():
+            weights = np.eye(len(plans))[-1]
         used = np.flatnonzero(weights)
         members = [plan.actions for plan in (plans[i] for i in used) if isinstance(plan.actions, ControlPolicy)]
         shares = weights[used] / weights[used].sum()
