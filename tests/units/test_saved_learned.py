@@ -682,7 +682,7 @@ def test_odd_arrays_raise_nothing_else(name, seed, count, saved):
     for _ in range(count):
         arrays = dict(load_arrays(blob))
         odd = rng.choice(list(arrays))
-        arrays[odd] = np.ascontiguousarray(rng.choice(ODD)(arrays[odd]))
+        arrays[odd] = np.ascontiguousarray(rng.choice(ODD)(np.atleast_1d(arrays[odd])))
         _write(path, dict(manifest), save_arrays(arrays))
         _refused(path)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._errors import TaskError
+from bidual._errors import RunError, TaskError
 from bidual.cli._options import Options, unknown_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def _loaded(path: Path, target: "Unknown") -> "AbstractPolicy":
 
 
 def _target(args: argparse.Namespace) -> "Unknown":
+    if not args.path.exists():
+        raise RunError(f"there is no run and no policy at {args.path} ('bidual runs' lists runs)")
     if args.target is not None:
         return unknown_of(Options(args.target, tuple(args.settings)))
     if not args.path.is_dir():
