@@ -75,7 +75,7 @@ def _explorer() -> "Controls":
 ENTRY = Entry(
     name="pendulum-sparse",
     summary="swing a pendulum up that pays only at the top, and costs torque (to be learned)",
-    source="the inverted pendulum of H-UCRL (Curi, Berkenkamp and Krause 2020), controls held for four of its steps",
+    source="the sparse pendulum of H-UCRL (Curi, Berkenkamp and Krause 2020), freely: controls held for four steps",
     constraints=(),
     optimum=None,
     build=pendulum_sparse,
