@@ -9,6 +9,7 @@ from bidual._prepare import Setting
 from bidual._status import Status
 from bidual.certificate import Certificate
 from bidual.constraints import Conflict, ConstraintResult, constraint_results, find_conflict, status_of_learned
+from bidual.convex import AffineProgram
 from bidual.learned import Interval, Output
 from bidual.models import (
     AbstractCounted,
@@ -17,6 +18,7 @@ from bidual.models import (
     ControlKnowledge,
     LatentKnowledge,
     LinearKnowledge,
+    LinearLaws,
 )
 from bidual.outputs import Estimates, Made, Shown
 from bidual.policies import AbstractPolicy, Mixture, Played, distinct
@@ -171,13 +173,36 @@ def exploration_of(setting: Setting) -> str:
     return setting.explorer.guarantee
 
 
+def _bound_in_words(setting: Setting, knowledge: ControlKnowledge) -> str:
+    """What a bound on other policies rests on, or why there is none: sampled plans prove nothing."""
+    if knowledge.missing is not None:
+        return f"no lower bound: {knowledge.missing}"
+    if knowledge.laws is None or not _quadratic(setting, knowledge.laws):
+        return "no lower bound: heuristic planner, and costs that were not declared as quadratic"
+    return (
+        f"the bound on other policies is Riccati's over all linear laws that may be true: the change of the state is "
+        f"linear in state and control, by a matrix no longer than {knowledge.declared.bound:g}, plus normal noise of "
+        f"the declared deviation; every episode begins in {list(knowledge.declared.first or ())} and lasts "
+        f"{knowledge.horizon} steps; and nothing seen so far excludes that (probability {1 - setting.split.model:.6g})"
+    )
+
+
+def _quadratic(setting: Setting, laws: LinearLaws) -> bool:
+    """Whether all that is paid for is quadratic, where multipliers have the sign that they can have."""
+    program = setting.program
+    if not isinstance(program, AffineProgram):
+        return False
+    signed = np.concatenate([program.objective[None], program.rows, -program.rows[program.equality]])
+    return all(laws.underestimates(row) for row in signed)
+
+
 def _controls_in_words(setting: Setting, knowledge: ControlKnowledge) -> tuple[str, ...]:
-    """What a regression is worth: plans are sampled, so nothing is proved about other policies."""
+    """What a regression is worth."""
     n, _, d = knowledge.phi.sizes
     noise = "declared" if knowledge.declared.noise is not None else "estimated"
     deviations = ", ".join(f"{one:.3g}" for one in knowledge.posterior.deviation[:6])
     words = [
-        "no lower bound: heuristic planner",
+        _bound_in_words(setting, knowledge),
         f"the change of {n} state variables is regressed on {d} features of state and control; the deviation of the "
         f"noise, {noise}: {deviations}{', ...' if n > 6 else ''}",
         "after the end of an episode every signal is 0",

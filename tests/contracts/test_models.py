@@ -7,7 +7,7 @@ import pytest
 import bidual as bd
 from bidual.control import Among
 from bidual.mdp import reachable
-from bidual.models import AbstractDynamics, AbstractModel, Known, Latents, known
+from bidual.models import AbstractDynamics, AbstractModel, Known, Latents, LinearLaws, known
 from tests.classes import around
 
 
@@ -55,8 +55,8 @@ MODELS |= {"elliptical": _elliptical}
 
 def test_every_implementation_is_here():
     # `Latents` has no states of its own that features could be arrays over: see units/test_latents.py.
-    # Dynamics move vectors: see contracts/test_control.py.
-    others = {Latents, AbstractDynamics, Among}
+    # Dynamics move vectors: see contracts/test_control.py, and sets of linear ones laws/test_linear_laws.py.
+    others = {Latents, AbstractDynamics, Among, LinearLaws}
     assert {type(make()) for make in MODELS.values()} | others == set(AbstractModel.__subclasses__())
 
 

@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bidual.control import CheapestAmong, Regulator
+from bidual.control import CheapestAmong, Regulator, RiccatiOptimist
 from bidual.models import known
 from bidual.planners import (
     AbstractPlanner,
@@ -29,7 +29,7 @@ PLANNERS = {"backward induction": BackwardInduction()}
 def test_every_implementation_is_here():
     kinds = [*AbstractPlanner.__subclasses__(), *AbstractSoftPlanner.__subclasses__()]
     shipped = {kind for kind in kinds if kind.__module__.startswith("bidual.")} - {AbstractSoftPlanner}
-    over_sets = {ExtendedValueIteration, ClassSearch, UnseenOptimism, Regulator, CheapestAmong}
+    over_sets = {ExtendedValueIteration, ClassSearch, UnseenOptimism, Regulator, CheapestAmong, RiccatiOptimist}
     assert {type(planner) for planner in PLANNERS.values()} | over_sets == shipped
 
 

@@ -1,5 +1,7 @@
 """Tasks with vectors and controls: their environments, their exact optima, and how the command line learns them."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from bidual.cli._exploring import controls_named, explorer_named
 from bidual.cli._options import Options, unknown_of
 from bidual.cli._target import load_target
 from bidual.tasks import _control_envs, _control_laws
-from bidual.tasks.lqr import NOISE, quadratic
+from bidual.tasks.lqr import NOISE, exact
 from bidual.tasks.pointmass import expert_features, expert_path
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -155,14 +157,14 @@ def test_a_task_says_how_it_is_drawn_and_explored(name):
 
 
 def test_the_optimum_without_a_limit_is_riccatis():
-    assert abs(quadratic(20).solve().value(START) - bd.tasks.find("lqr").optimum) <= 1e-6
+    assert abs(exact(20).solve().value(START) - bd.tasks.find("lqr").optimum) <= 1e-6
 
 
 def test_the_optimum_with_a_limit_is_the_largest_of_the_dual():
     """Linear-quadratic problems have no duality gap: the best price of force gives the optimum."""
 
     def dual(price):
-        return quadratic(20, price).solve().value(START) - 3.0 * price
+        return exact(20, price).solve().value(START) - 3.0 * price
 
     best = minimize_scalar(lambda price: -dual(price), bounds=(1e-3, 10.0), method="bounded", options={"xatol": 1e-9})
     assert abs(-best.fun - bd.tasks.find("lqr-effort").optimum) <= 1e-6
@@ -170,7 +172,7 @@ def test_the_optimum_with_a_limit_is_the_largest_of_the_dual():
 
 def test_no_force_is_near_its_limit_at_the_optimum():
     """So that the limit does not matter: u_h has a mean and a deviation, and 5 is 5 deviations away."""
-    laws, mean, spread = quadratic(20).solve(), START, np.zeros((2, 2))
+    laws, mean, spread = exact(20).solve(), START, np.zeros((2, 2))
     for K, k in zip(laws.gains, laws.offsets, strict=True):
         u, deviation = K @ mean + k, np.sqrt(np.diag(K @ spread @ K.T))
         assert np.all(np.abs(u) + 5 * deviation < 5.0)
@@ -218,3 +220,56 @@ def test_explorers_of_another_kind_of_model_are_refused():
         unknown_of(Options("rover", explorer="hallucinated"))
     with pytest.raises(ProblemError, match="leave out --explorer greedy"):
         explorer_named("greedy", "ftl")
+
+
+def test_the_double_integrator_has_a_bound_on_all_policies():
+    """Quadratic costs, linear dynamics, everything declared; the set of laws is wide after four episodes."""
+    task = bd.tasks.find("lqr").build()
+    solution = bd.learn(task.problem, task.env, task.model, episodes=4, evaluation=10, explorer=task.explorer)
+    assert 1.0 <= solution.lower <= bd.tasks.find("lqr").optimum
+    assert solution.upper is None
+    assert "the bound on other policies is Riccati's" in solution.assumptions[0]
+    more = solution.certify(episodes=40)
+    assert solution.lower < more.lower <= bd.tasks.find("lqr").optimum  # they are learned from as well
+
+
+def test_a_limit_has_its_price_in_the_bound():
+    task = bd.tasks.find("lqr-effort").build()
+    solution = bd.learn(task.problem, task.env, task.model, episodes=4, evaluation=30, explorer=task.explorer)
+    free = bd.learn(
+        bd.Problem(task.problem.objective), task.env, task.model, episodes=4, evaluation=30, explorer=task.explorer
+    )
+    assert free.lower < solution.lower <= bd.tasks.find("lqr-effort").optimum
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"first": None}, "first of the linear model not declared"),
+        ({"bound": None, "noise": None}, "noise and bound of the linear model not declared"),
+        ({"box": ((-9.0, -9.0), (9.0, 9.0))}, "states are held to a box"),
+        ({"model_features": bd.features.fourier(16)}, "heuristic planner"),
+    ],
+)
+def test_without_a_declaration_no_bound_is_claimed_and_the_report_says_why(changed, words):
+    task = bd.tasks.find("lqr").build()
+    solution = bd.learn(
+        *(task.problem, task.env, replace(task.model, **changed)), episodes=2, evaluation=3, explorer=task.explorer
+    )
+    assert solution.lower is None
+    assert solution.assumptions[0].startswith("no lower bound: heuristic planner")
+    assert words in solution.assumptions[0]
+
+
+def test_costs_that_are_held_to_an_end_have_no_bound_from_below():
+    task = bd.tasks.find("lqr").build(highest=20.0)
+    solution = bd.learn(task.problem, task.env, task.model, episodes=2, evaluation=3, explorer=task.explorer)
+    assert solution.lower is None
+    assert solution.upper is not None
+    assert "not declared as quadratic" in solution.assumptions[0]
+
+
+def test_an_episode_that_begins_elsewhere_is_an_error():
+    task = bd.tasks.find("lqr").build()
+    with pytest.raises(bd.EnvError, match=r"began in \[1.0, 0.0\], but every one was declared to begin in"):
+        bd.learn(task.problem, task.env, replace(task.model, first=(0.0, 0.0)), episodes=1, explorer=task.explorer)

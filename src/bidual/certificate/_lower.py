@@ -8,15 +8,16 @@ from bidual.certificate._ball import Least
 from bidual.certificate._class import least_over_class
 from bidual.certificate._cuts import cut_of
 from bidual.certificate._optimistic import least_over_set
+from bidual.certificate._quadratic import least_over_laws
 from bidual.certificate._types import Record
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
-from bidual.models import Plausible, Rectangular
+from bidual.models import LinearLaws, Plausible, Rectangular
 from bidual.rounding import EPS
 
 
 def lower_bound(
-    program: AffineProgram | ConvexProgram, record: Record, model: Rectangular | Plausible, pieces: Pieces
+    program: AffineProgram | ConvexProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
 ) -> float | None:
     """The bound that a record proves over all laws of a model: on the optimum, or with weight 0 on the violation.
 
@@ -40,7 +41,9 @@ def lower_bound(
     return least.value + cut.constant + float(cut.slope @ image.offset) - slack
 
 
-def _affine(program: AffineProgram, record: Record, model: Rectangular | Plausible, pieces: Pieces) -> float:
+def _affine(
+    program: AffineProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
+) -> float:
     gamma, weight = record.gamma, record.objective_weight
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
         raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
@@ -59,13 +62,15 @@ def _horizon(program: AffineProgram | ConvexProgram) -> int:
 
 
 def _least(
-    model: Rectangular | Plausible,
+    model: Rectangular | Plausible | LinearLaws,
     pieces: Pieces,
     theta: Float[np.ndarray, "H d"],
     magnitude: Float[np.ndarray, "H d"],
     terms: int,
 ) -> Least:
     """The least theta . Psi over policies and laws."""
+    if isinstance(model, LinearLaws):
+        return least_over_laws(model, theta, magnitude, terms)
     if isinstance(model, Plausible):
         return least_over_class(model, pieces, theta, magnitude, terms)
     return least_over_set(model, pieces, theta, magnitude, terms)

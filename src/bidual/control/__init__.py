@@ -19,11 +19,12 @@ from bidual.control._optimism import Thompson as Thompson
 from bidual.control._planner import Regulator as Regulator
 from bidual.control._planner import Sought as Sought
 from bidual.control._receding import Receding as Receding
+from bidual.control._relaxation import RiccatiOptimist as RiccatiOptimist
+from bidual.control._relaxation import lower_bound as lower_bound
 from bidual.control._riccati import Laws as Laws
 from bidual.control._riccati import LinearQuadratic as LinearQuadratic
 from bidual.control._riccati import expected as expected
 from bidual.control._riccati import linear_quadratic as linear_quadratic
-from bidual.control._riccati import lower_bound as lower_bound
 from bidual.control._rollouts import AbstractLaw as AbstractLaw
 from bidual.control._rollouts import embedding as embedding
 from bidual.control._sampling import Elites as Elites

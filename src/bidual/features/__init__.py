@@ -6,8 +6,10 @@ from bidual.features._base import Part as Part
 from bidual.features._base import Pieces as Pieces
 from bidual.features._base import Psi as Psi
 from bidual.features._computed import Computed as Computed
+from bidual.features._computed import Quadratic as Quadratic
 from bidual.features._computed import Signal as Signal
 from bidual.features._computed import computed as computed
+from bidual.features._computed import quadratic as quadratic
 from bidual.features._computed import rbf as rbf
 from bidual.features._computed import signal as signal
 from bidual.features._maps import AbstractMap as AbstractMap

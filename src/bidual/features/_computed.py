@@ -1,8 +1,8 @@
 """Signals that a model's rollouts can be asked for as well as an environment: functions written in JAX."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,15 +16,24 @@ from bidual.features._base import AbstractFeatures, Observed, Part, Pieces, Psi
 Function = Callable[[Array, Array, Array], Array]
 
 
+class Quadratic(NamedTuple):
+    """x' form x + 2 slope . x + constant, x = (obs, control, next_obs)."""
+
+    form: Float[np.ndarray, "x x"]
+    slope: Float[np.ndarray, "x"]
+    constant: float
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A function of one transition; made by `signal`."""
+    """A function of one transition; made by `signal`, `rbf` or `quadratic`."""
 
     function: Function
     low: float
     high: float
     size: int | None  # None: a single number
+    quadratic: Quadratic | None = None  # what the function is, before it is held to its bounds
 
     def value(
         self, obs: Float[Array, "n"], control: Float[Array, "m"], next_obs: Float[Array, "n"]
@@ -129,12 +138,53 @@ def rbf(centres: ArrayLike, width: float, *, of: tuple[int, ...] | None = None) 
     return signal(bumps, 0.0, 1.0, size=len(middles))
 
 
+def quadratic(
+    form: ArrayLike,
+    slope: ArrayLike | None = None,
+    constant: float = 0.0,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+) -> Signal:
+    """X' form x + 2 slope . x + constant of x = (observation, control, next observation), one after the other.
+
+    What is declared so is known to be quadratic: under linear dynamics there is a bound on what any policy pays, unless
+    the signal is held to ends that it can reach.
+
+    Args:
+        form: a square matrix, of which the symmetric part counts.
+        slope: by default 0.
+        constant: what is paid at x = 0.
+        low: values below are raised to it.
+        high: values above are lowered to it.
+    """
+    matrix = np.asarray(form, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise ModelError(f"form must be a square matrix of finite numbers; got shape {matrix.shape}")
+    line = np.zeros(len(matrix)) if slope is None else np.asarray(slope, dtype=np.float64)
+    if line.shape != (len(matrix),) or not np.isfinite([*line, constant]).all():
+        raise ModelError(f"slope must be {len(matrix)} finite numbers, as many as form has rows, and constant one")
+    known = Quadratic((matrix + matrix.T) / 2, line, float(constant))
+
+    def paid(obs: Array, control: Array, next_obs: Array) -> Array:
+        x = jnp.concatenate([obs, control, next_obs])
+        if len(x) != len(known.slope):
+            raise ModelError(
+                f"a quadratic signal has a form of {len(known.slope)} rows, but observation, control and next "
+                f"observation are {len(obs)} + {len(control)} + {len(next_obs)} numbers: give one row for each"
+            )
+        F, f = (jnp.asarray(part, x.dtype) for part in known[:2])
+        return x @ F @ x + 2 * f @ x + jnp.asarray(known.constant, x.dtype)
+
+    return replace(signal(paid, low, high), quadratic=known)
+
+
 def computed(**named: Signal | Function) -> Computed:
     """Named signals as features, for environments whose observations are vectors.
 
     Args:
         **named: for each name a function of observation, control and next observation, written in JAX, or what
-            `signal` or `rbf` make.
+            `signal`, `rbf` or `quadratic` make.
     """
     if not named:
         raise ModelError("computed() needs at least one named function, for example computed(cost=lambda x, u, y: ...)")

@@ -8,11 +8,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ModelError, ProblemError
+from bidual._errors import EnvError, ModelError, ProblemError
 from bidual._types import Episode
-from bidual.features import AbstractMap, AbstractModelFeatures, Computed, Pieces, features_of, fourier
+from bidual.features import AbstractMap, AbstractModelFeatures, Computed, LinearMap, Pieces, features_of, fourier
 from bidual.models._dynamics import Stage
 from bidual.models._knowledge import AbstractKnowledge
+from bidual.models._linear_laws import LinearLaws
 from bidual.models._regressed import World
 from bidual.models._regression import Moments, Posterior, no_moments, posterior
 
@@ -33,6 +34,7 @@ class KNR:
         noise: the deviation of the noise of every state variable, or one for all; None: estimated from residuals,
             and then nothing is certified.
         bound: S_W, a number that the spectral norm of the true W does not exceed; None: nothing is certified.
+        first: the state that every episode begins in; None: nothing is certified.
         box: where states of the model are held, two vectors (low, high). By default what the observation space
             declares; where it has no end, what was seen, wider by its own width on either side.
     """
@@ -41,6 +43,7 @@ class KNR:
     ridge: float = 0.01
     noise: float | tuple[float, ...] | None = None
     bound: float | None = None
+    first: tuple[float, ...] | None = None
     box: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
@@ -76,6 +79,8 @@ class KNR:
             raise ModelError(f"box must be two vectors of {n} numbers, low below high; got {self.box!r:.120}")
         if self.noise is not None and np.size(self.noise) not in (1, n):
             raise ModelError(f"noise must be one number, or one for each of the {n} state variables")
+        if self.first is not None and (len(self.first) != n or not np.isfinite(self.first).all()):
+            raise ModelError(f"first must be {n} finite numbers, one for each state variable; got {self.first!r:.80}")
         return ControlKnowledge(
             declared=self,
             features=features,
@@ -125,6 +130,12 @@ class ControlKnowledge(AbstractKnowledge):
                 moments = moments.add(features_of(self.phi, s[:-1], u), np.diff(s, axis=0))
             low, high = np.minimum(low, s.min(axis=0)), np.maximum(high, s.max(axis=0))
         first = np.stack([one.observations[0] for one in episodes if one.observations is not None])
+        if self.declared.first is not None and np.any(first != np.array(self.declared.first)):
+            row = int(np.argmax(np.any(first != np.array(self.declared.first), axis=1)))
+            raise EnvError(
+                f"an episode began in {first[row].tolist()}, but every one was declared to begin in "
+                f"{list(self.declared.first)}: leave out KNR(first=...), or mend the environment's reset"
+            )
         return replace(
             self,
             moments=moments,
@@ -176,6 +187,36 @@ class ControlKnowledge(AbstractKnowledge):
         noise = self.declared.noise
         each = None if noise is None else np.resize(np.asarray(noise, dtype=np.float64), self.starts.shape[1])
         return posterior(self.moments, self.declared.ridge, each, self.declared.bound)
+
+    @property
+    def missing(self) -> str | None:
+        """What a bound on other policies would need besides; None where there is one."""
+        declared = (("noise", self.declared.noise), ("bound", self.declared.bound), ("first", self.declared.first))
+        absent = [name for name, value in declared if value is None]
+        if not isinstance(self.phi, LinearMap) or self.discrete:
+            return "heuristic planner"
+        if np.isfinite(self.declared_box).any():
+            return "heuristic planner, and states are held to a box"
+        if absent:
+            return f"heuristic planner, and {' and '.join(absent)} of the linear model not declared"
+        if self.moments.count < self.episodes * self.horizon:
+            return "heuristic planner, and episodes ended before their time"
+        return None
+
+    @cached_property
+    def laws(self) -> LinearLaws | None:
+        """All linear laws that may be true, where one of them is known to be."""
+        if self.missing is not None or self.declared.first is None:
+            return None
+        return LinearLaws(
+            W=self.posterior.mean,
+            precision=self.posterior.precision,
+            radius=self.posterior.radius(self.delta),
+            deviation=self.posterior.deviation,
+            first=np.array(self.declared.first, dtype=np.float64),
+            limits=self.limits,
+            signals=tuple(self.features.signals),
+        )
 
     @cached_property
     def world(self) -> World:

@@ -81,7 +81,7 @@ class Posterior:
     def factor(self) -> Float[np.ndarray, "d d"]:
         """L, lower triangular, with L L' = Lambda."""
         try:
-            return cholesky(self._precision, lower=True)
+            return cholesky(self.precision, lower=True)
         except LinAlgError:
             largest = float(np.diag(self.moments.gram).max())
             raise ModelError(
@@ -160,7 +160,8 @@ class Posterior:
         return float((radius + self._off / np.sqrt(self.ridge)) * np.sqrt(1 + lost / self.ridge) * (1 + 16 * _EPS))
 
     @cached_property
-    def _precision(self) -> Float[np.ndarray, "d d"]:
+    def precision(self) -> Float[np.ndarray, "d d"]:
+        """Lambda."""
         return self.moments.gram + self.ridge * np.eye(len(self.moments.gram))
 
     @property
@@ -171,13 +172,13 @@ class Posterior:
     @property
     def _lost(self) -> float:
         """The largest rounding error of Lambda and of its eigenvalues, in the spectral norm."""
-        return self._unit * float(np.trace(self._precision))
+        return self._unit * float(np.trace(self.precision))
 
     @property
     def _off(self) -> float:
         """|W_hat Lambda - Y'F| of the W_hat that was computed, with all roundings: exactly it would be 0."""
         moments, W = self.moments, self.mean
-        residual = np.linalg.norm(W @ self._precision - moments.cross)
+        residual = np.linalg.norm(W @ self.precision - moments.cross)
         size = np.sqrt(moments.squares.sum() * np.trace(moments.gram))
         return float(residual + 2 * np.linalg.norm(W) * self._lost + self._unit * size)
 

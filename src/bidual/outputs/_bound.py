@@ -12,9 +12,10 @@ import numpy as np
 
 from bidual._conclude import record_of
 from bidual.certificate import Record, lower_bound
+from bidual.control import RiccatiOptimist
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
-from bidual.models import AbstractCounted, AbstractKnowledge, Counts, Latents
+from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge, Counts, Latents, LinearLaws
 from bidual.planners import BackwardInduction, optimist
 from bidual.primal_dual import Iteration, primal_dual
 
@@ -29,6 +30,7 @@ class Shown(NamedTuple):
     record: Record | None  # the multipliers that prove it
     counts: Counts | None  # in the set that these episodes leave
     plans: int
+    laws: LinearLaws | None = None  # the set of that time, where states are vectors
 
     def or_better(self, later: "Shown", *, told: bool) -> "Shown":
         """The better of two bounds: the true law is in all sets at once, so both hold.
@@ -64,12 +66,14 @@ class FinalBound:
 
     def __call__(self, program: AffineProgram | ConvexProgram, knowledge: AbstractKnowledge) -> Shown:
         """Solve, and let the checker derive the bound from the multipliers."""
+        if isinstance(knowledge, ControlKnowledge):
+            return self._over_laws(program, knowledge)
         # Where a signal is no function of the transition its mean is not known.
         if not (isinstance(knowledge, AbstractCounted) and knowledge.told and knowledge.certifies):
             return Shown(None, None, None, None, 0)
         possible = knowledge.optimistic
         assert not isinstance(possible, Latents)  # which certify nothing
-        duals, plans = self._solved(program, knowledge)
+        duals, plans = self._solved(_loop(program, knowledge))
         if duals.conflict.value > TOLERANCE:
             record = record_of(program, duals.conflict, 0.0)
             conflict = lower_bound(program, record, possible, knowledge.pieces)
@@ -81,9 +85,24 @@ class FinalBound:
         lower = lower_bound(program, record, possible, knowledge.pieces)
         return Shown(lower, None, record, knowledge.counts, plans)
 
-    def _solved(self, program: AffineProgram | ConvexProgram, knowledge: AbstractCounted) -> tuple[Duals[Any], int]:
+    def _over_laws(self, program: AffineProgram | ConvexProgram, knowledge: ControlKnowledge) -> Shown:
+        """Linear dynamics and quadratic signals: the same problem over all linear laws, by Riccati's recursion."""
+        laws, nothing = knowledge.laws, Shown(None, None, None, None, 0)
+        if laws is None or not isinstance(program, AffineProgram):
+            return nothing
+        loop = primal_dual(program, knowledge.stage, laws, RiccatiOptimist(), FullyCorrective())
+        duals, plans = self._solved(loop)
+        if not np.isfinite(duals.optimum.value):
+            return nothing._replace(plans=plans)
+        record = record_of(program, duals.optimum, 1.0)
+        lower = lower_bound(program, record, laws, knowledge.pieces)
+        if lower is None or not np.isfinite(lower):
+            return nothing._replace(plans=plans)
+        return Shown(lower, None, record, None, plans, laws)
+
+    def _solved(self, loop: Iterator[Iteration[Any]]) -> tuple[Duals[Any], int]:
         started, turn = time.perf_counter(), None
-        for turn in _loop(program, knowledge):
+        for turn in loop:
             duals = turn.duals
             bound = duals.optimum.value
             closed = duals.feasible and duals.f - bound <= self.gap * max(1.0, abs(duals.f))

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, linear, signal
+from bidual.features import Computed, computed, linear, quadratic
 from bidual.models import KNR
 from bidual.problem import Problem
 from bidual.tasks._control_laws import A, B
@@ -20,23 +19,27 @@ SPEED_COST, FORCE_COST = 0.1, 0.1
 _PICTURE = Picture(("position", "speed"), ("force",), seconds=0.2)
 
 
-def lqr(horizon: int = 20) -> Task:
-    """Minimise the sum of position^2 + 0.1 speed^2 + 0.1 force^2, of the state arrived at and the force of a step."""
+def lqr(horizon: int = 20, highest: float = np.inf) -> Task:
+    """Minimise the sum of position^2 + 0.1 speed^2 + 0.1 force^2, of the state arrived at and the force of a step.
+
+    Where the cost of a step is held to `highest`, episodes certify what a policy pays at most; where it is not, it is
+    quadratic, and there is a bound on what any policy pays.
+    """
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _signals(highest).embedding(horizon, total=True)
     return _task(Problem(cp.Minimize(x.distance + FORCE_COST * x.effort)))
 
 
-def lqr_effort(budget: float = 3.0, horizon: int = 20) -> Task:
+def lqr_effort(budget: float = 3.0, horizon: int = 20, highest: float = np.inf) -> Task:
     """The same without a cost of forces, whose expected sum of squares must be within `budget` instead."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _signals(highest).embedding(horizon, total=True)
     return _task(Problem(cp.Minimize(x.distance), {"effort": x.effort <= open_limit("budget", budget)}))
 
 
-def quadratic(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
+def exact(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
     """The same with a price of forces, as a linear-quadratic problem without limits of forces."""
     from bidual.control import linear_quadratic
 
@@ -46,22 +49,15 @@ def quadratic(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
 
 
 def _task(problem: Problem) -> Task:
-    return Task(
-        problem, None, model=KNR(linear(), ridge=1e-3, noise=NOISE), env=_env(), explorer=_explorer(), picture=_PICTURE
-    )
+    # The true W is (A - I, B), of norm 0.2: what a step of 0.2 can move is known to be about as large as that.
+    model = KNR(linear(), ridge=1e-3, noise=NOISE, bound=0.5, first=(1.0, 0.0))
+    return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
 
 
-def _signals() -> Computed:
-    # Bounds that a policy worth running never meets: they are there so that episodes can certify something.
-    return computed(distance=signal(_distance, 0.0, 20.0), effort=signal(_effort, 0.0, FORCE**2))
-
-
-def _distance(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
-    return y[0] ** 2 + SPEED_COST * y[1] ** 2
-
-
-def _effort(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
-    return u @ u
+def _signals(highest: float) -> Computed:
+    # Of (s, u, s'). No control is beyond its limits, so that the bounds of efforts are never met.
+    distance = quadratic(np.diag([0.0, 0.0, 0.0, 1.0, SPEED_COST]), low=0.0, high=highest)
+    return computed(distance=distance, effort=quadratic(np.diag([0.0, 0, 1, 0, 0]), low=0.0, high=FORCE**2))
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
