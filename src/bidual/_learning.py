@@ -9,10 +9,10 @@ from bidual._announce import output_of, verdict
 from bidual._errors import ProblemError
 from bidual._prepare import Setting
 from bidual._solve import solve
-from bidual.certificate import Sampled, within_class
+from bidual.certificate import Controlled, Sampled, within_class
 from bidual.learned import AbstractLearning, Learned, Look
 from bidual.mdp import TabularMDP
-from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge
+from bidual.models import AbstractCounted, AbstractKnowledge, ClassKnowledge, ControlKnowledge
 from bidual.outputs import (
     Estimates,
     Made,
@@ -24,7 +24,8 @@ from bidual.outputs import (
     spans_of,
 )
 from bidual.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
-from bidual.saved import linear_rows, save_learned
+from bidual.problem import Line
+from bidual.saved import Claim, linear_rows, save_controlled, save_learned
 
 
 def still_true(looks: Sequence[Look], knowledge: AbstractKnowledge) -> tuple[Look, ...]:
@@ -95,7 +96,10 @@ class Learning(AbstractLearning):
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write what was seen and what is claimed of it to one file."""
         setting, policy = self.setting, solution.policy
-        if isinstance(policy, DecodedPolicy | ControlPolicy | Mixture):
+        if isinstance(self.knowledge, ControlKnowledge):
+            self._save_controls(solution, self.knowledge, path)
+            return
+        if isinstance(policy, DecodedPolicy):
             policy.save(path)  # nothing is claimed that a file could prove
             return
         assert isinstance(self.knowledge, AbstractCounted)  # as every table is
@@ -111,10 +115,29 @@ class Learning(AbstractLearning):
             rounds=self.estimates.rounds,
             embedding=self.made.embedding,
         )
-        # The limits of that time: parameters may have other values by now.
-        told = zip(setting.problem.lines(), solution.constraints, strict=True)
-        lines = [line._replace(bounds=constraint.limits) for line, constraint in told]
-        save_learned(path, evidence, lines, self.goal, solution.to_dict())
+        save_learned(path, evidence, self._lines(solution), self.goal, solution.to_dict())
+
+    def _lines(self, solution: Learned) -> list[Line]:
+        """With the limits of that time: parameters may have other values by now."""
+        told = zip(self.setting.problem.lines(), solution.constraints, strict=True)
+        return [line._replace(bounds=constraint.limits) for line, constraint in told]
+
+    def _save_controls(self, solution: Learned, knowledge: ControlKnowledge, path: str | os.PathLike[str]) -> None:
+        setting, proving = self.setting, self.shown.controls or knowledge
+        assert isinstance(solution.policy, ControlPolicy | Mixture)
+        evidence = Controlled(
+            program=setting.program,
+            pieces=knowledge.pieces,
+            record=self.shown.record,
+            laws=None if self.shown.controls is None else self.shown.controls.laws,
+            split=setting.split,
+            linear=spans_of(setting.linear),
+            corners=None if setting.corners is None else setting.corners.spans,
+            rounds=self.estimates.rounds,
+            embedding=self.made.embedding,
+        )
+        claim = Claim(self._lines(solution), self.goal, solution.to_dict())
+        save_controlled(path, solution.policy, evidence, proving, claim)
 
     def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
         """Every policy that was run, evaluated in `truth`, against the optimum there."""

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.certificate._affine import certify_affine
+from bidual.certificate._controlled import Controlled as Controlled
+from bidual.certificate._controlled import certify_controlled as certify_controlled
 from bidual.certificate._convex import certify_convex
 from bidual.certificate._cuts import multipliers as convex_multipliers
 from bidual.certificate._estimates import MOST_NUMBERS as MOST_NUMBERS

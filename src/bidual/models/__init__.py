@@ -34,6 +34,7 @@ from bidual.models._linear import LinearKnowledge as LinearKnowledge
 from bidual.models._linear import LinearMDP as LinearMDP
 from bidual.models._linear import check_phi as check_phi
 from bidual.models._linear_laws import LinearLaws as LinearLaws
+from bidual.models._linear_laws import laws_of as laws_of
 from bidual.models._low_rank import ClassKnowledge as ClassKnowledge
 from bidual.models._low_rank import LowRank as LowRank
 from bidual.models._low_rank import class_support as class_support

@@ -13,7 +13,7 @@ from bidual._types import Episode
 from bidual.features import AbstractMap, AbstractModelFeatures, Computed, LinearMap, Pieces, features_of, fourier
 from bidual.models._dynamics import Stage
 from bidual.models._knowledge import AbstractKnowledge
-from bidual.models._linear_laws import LinearLaws
+from bidual.models._linear_laws import LinearLaws, laws_of
 from bidual.models._regressed import World
 from bidual.models._regression import Moments, Posterior, no_moments, posterior
 
@@ -208,15 +208,8 @@ class ControlKnowledge(AbstractKnowledge):
         """All linear laws that may be true, where one of them is known to be."""
         if self.missing is not None or self.declared.first is None:
             return None
-        return LinearLaws(
-            W=self.posterior.mean,
-            precision=self.posterior.precision,
-            radius=self.posterior.radius(self.delta),
-            deviation=self.posterior.deviation,
-            first=np.array(self.declared.first, dtype=np.float64),
-            limits=self.limits,
-            signals=tuple(self.features.signals),
-        )
+        first = np.array(self.declared.first, dtype=np.float64)
+        return laws_of(self.posterior, self.delta, first, self.limits, self.features.signals)
 
     @cached_property
     def world(self) -> World:

@@ -14,7 +14,10 @@ from jaxtyping import Float
 from bidual.features import Quadratic, Signal
 from bidual.models._base import AbstractModel
 from bidual.models._dynamics import Stage
+from bidual.models._regression import Posterior
 from bidual.policies import ControlPolicy
+
+Controls = tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]
 
 
 @final
@@ -27,7 +30,7 @@ class LinearLaws(AbstractModel):
     radius: float
     deviation: Float[np.ndarray, "n"]
     first: Float[np.ndarray, "n"]
-    limits: tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]  # of the controls
+    limits: Controls
     signals: tuple[Signal, ...]
 
     @property
@@ -92,3 +95,18 @@ class LinearLaws(AbstractModel):
             float(sum(part.min(axis=0).sum() for part in ends) + form.constant),
             float(sum(part.max(axis=0).sum() for part in ends) + form.constant),
         )
+
+
+def laws_of(
+    posterior: Posterior, delta: float, first: Float[np.ndarray, "n"], limits: Controls, signals: tuple[Signal, ...]
+) -> LinearLaws:
+    """The laws that a regression leaves possible, the true one among them at all times with probability 1 - delta."""
+    return LinearLaws(
+        W=posterior.mean,
+        precision=posterior.precision,
+        radius=posterior.radius(delta),
+        deviation=posterior.deviation,
+        first=first,
+        limits=limits,
+        signals=signals,
+    )

@@ -15,7 +15,7 @@ from bidual.certificate import Record, lower_bound
 from bidual.control import RiccatiOptimist
 from bidual.convex import TOLERANCE, AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
-from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge, Counts, Latents, LinearLaws
+from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge, Counts, Latents
 from bidual.planners import BackwardInduction, optimist
 from bidual.primal_dual import Iteration, primal_dual
 
@@ -30,7 +30,7 @@ class Shown(NamedTuple):
     record: Record | None  # the multipliers that prove it
     counts: Counts | None  # in the set that these episodes leave
     plans: int
-    laws: LinearLaws | None = None  # the set of that time, where states are vectors
+    controls: ControlKnowledge | None = None  # likewise, where states are vectors
 
     def or_better(self, later: "Shown", *, told: bool) -> "Shown":
         """The better of two bounds: the true law is in all sets at once, so both hold.
@@ -98,7 +98,7 @@ class FinalBound:
         lower = lower_bound(program, record, laws, knowledge.pieces)
         if lower is None or not np.isfinite(lower):
             return nothing._replace(plans=plans)
-        return Shown(lower, None, record, None, plans, laws)
+        return Shown(lower, None, record, None, plans, knowledge)
 
     def _solved(self, loop: Iterator[Iteration[Any]]) -> tuple[Duals[Any], int]:
         started, turn = time.perf_counter(), None

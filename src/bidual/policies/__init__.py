@@ -14,6 +14,7 @@ from bidual.policies._control import Stored as Stored
 from bidual.policies._control_files import CONTROLS as CONTROLS
 from bidual.policies._control_files import Pool as Pool
 from bidual.policies._control_files import control_words as control_words
+from bidual.policies._control_files import stored_controls as stored_controls
 from bidual.policies._decoded import DecodedPolicy as DecodedPolicy
 from bidual.policies._decoded import Decoder as Decoder
 from bidual.policies._decoded_files import DECODED as DECODED

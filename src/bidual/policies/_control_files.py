@@ -53,6 +53,13 @@ def write_controls(
     members: Sequence[ControlPolicy], weights: Float[np.ndarray, "k"], path: str | os.PathLike[str]
 ) -> None:
     """Write a policy, or a mixture of several, to one file."""
+    _archive.write(path, CONTROLS, *stored_controls(members, weights))
+
+
+def stored_controls(
+    members: Sequence[ControlPolicy], weights: Float[np.ndarray, "k"]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The same as JSON values and arrays."""
     pool = Pool()
     words = [control_words(member, pool) for member in members]
-    _archive.write(path, CONTROLS, {"members": words}, pool.named() | {"weights": weights})
+    return {"members": words}, pool.named() | {"weights": weights}

@@ -10,7 +10,7 @@ from bidual._errors import ArchiveError, CertificateError
 from bidual.control import Given, read_controls
 from bidual.features import AbstractModelFeatures, Computed
 from bidual.policies import CONTROLS, DECODED, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, read_decoded
-from bidual.saved import _learned, _saved
+from bidual.saved import _controlled, _learned, _saved
 from bidual.saved._check import Check
 from bidual.saved._policies import read_policy
 
@@ -52,9 +52,10 @@ def check(path: str | os.PathLike[str]) -> Check:
     the file are what was seen. Given a folder, it checks the file in it.
     """
     file, kind = _found(path), _said(_found(path))
-    for heuristic, words in ((DECODED, "a policy over latents"), (CONTROLS, "a policy of controls")):
-        if kind == heuristic:
-            raise CertificateError(f"{file} holds {words}: a heuristic claims nothing that could be checked")
+    if kind == DECODED:
+        raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
+    if kind == CONTROLS:
+        return _controlled.check_controlled(file)
     return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
 
 

@@ -46,8 +46,8 @@ def save_learned(
         path,
         KIND,
         {
-            "claims": {key: claims[key] for key in _CLAIMS},
-            "goal": None if goal is None else min(float(goal), sys.float_info.max),
+            "claims": claims_of(claims),
+            "goal": told_goal(goal),
             "lines": write_lines(lines),
             "objective_weight": None if record is None else record.objective_weight,
             "problem": problem,
@@ -86,7 +86,7 @@ def check_learned(path: str | os.PathLike[str]) -> Check:
     manifest, arrays = _archive.read(path, KIND)
     with np.errstate(all="ignore"):  # what overflows is no number, and no claim is equal to it
         try:
-            claims, goal = _claims(manifest), _goal(manifest["goal"])
+            claims, goal = claims_of(manifest["claims"]), goal_of(manifest["goal"])
             lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, Stored(arrays))
             check_rows(lines, evidence.program)
             sense, rows = -1.0 if maximises(claims["sense"]) else 1.0, linear_rows(evidence.program)
@@ -96,19 +96,26 @@ def check_learned(path: str | os.PathLike[str]) -> Check:
         if evidence.knowledge.counts.episodes > claims["episodes"] + _fresh(evidence):
             raise CertificateError(f"the file claims episodes = {claims['episodes']}, but its counts are of more")
         certificate = certify_sampled(evidence, rows)
-        compare(claims, _derive(sense, goal, lines, certificate))
+        compare(claims, derived(sense, goal, lines, certificate))
     return Check(claims, certificate, _fresh(evidence))
 
 
-def _claims(manifest: dict[str, Any]) -> dict[str, Any]:
-    claims = {key: manifest["claims"][key] for key in _CLAIMS}
+def claims_of(told: dict[str, Any]) -> dict[str, Any]:
+    """The claims of a file, or of a solution: `ValueError` where what is only told makes no sense."""
+    claims = {key: told[key] for key in _CLAIMS}
     for key, kinds in _TOLD.items():
         if type(claims[key]) not in kinds:
             raise ValueError(f"{key} is {claims[key]!r:.80}")
     return claims
 
 
-def _goal(written: object) -> float | None:
+def told_goal(goal: float | None) -> float | None:
+    """The gap that was asked for, as JSON knows it."""
+    return None if goal is None else min(float(goal), sys.float_info.max)
+
+
+def goal_of(written: object) -> float | None:
+    """The gap that was asked for."""
     if written is not None and not 0 < exactly(float, written) < np.inf:
         raise ValueError(f"the goal is a gap of {written!r}")
     return None if written is None else exactly(float, written)
@@ -127,16 +134,16 @@ def _evidence(manifest: dict[str, Any], stored: Stored) -> Sampled:
         raise ValueError("the policy takes an action that its state does not allow")
     dimension = knowledge.pieces.psi.dimension
     program = _measured(restored_program(manifest["problem"], stored.arrays, H, dimension), knowledge.pieces)
-    linear, corners = _spans(stored, program)
+    linear, corners = spans_of(stored, program)
     rounds = tuple(
-        _round(stored, i, exactly(int, number), program, (linear, corners), (H, dimension))
+        _round(stored, i, number_of_round(number), program, (linear, corners), (H, dimension))
         for i, number in enumerate(exactly(list, manifest["rounds"]))
     )
     return Sampled(
         program=program,
         knowledge=knowledge,
         policy=policy,
-        record=_record(manifest["objective_weight"], stored, program),
+        record=record_of(manifest["objective_weight"], stored, program),
         split=split,
         linear=linear,
         corners=corners,
@@ -159,7 +166,8 @@ def _measured(program: AffineProgram | ConvexProgram, pieces: Pieces) -> AffineP
     return with_planner_resolution(program, pieces)
 
 
-def _record(weight: object, stored: Stored, program: AffineProgram | ConvexProgram) -> Record | None:
+def record_of(weight: object, stored: Stored, program: AffineProgram | ConvexProgram) -> Record | None:
+    """The multipliers, where there are any."""
     if weight is None:
         return None
     affine = isinstance(program, AffineProgram)
@@ -168,7 +176,8 @@ def _record(weight: object, stored: Stored, program: AffineProgram | ConvexProgr
     return Record(gamma, exactly(float, weight), point)
 
 
-def _spans(stored: Stored, program: AffineProgram | ConvexProgram) -> tuple[Spans, Spans | None]:
+def spans_of(stored: Stored, program: AffineProgram | ConvexProgram) -> tuple[Spans, Spans | None]:
+    """The functionals that samples are of, and the numbers that corners are made of, each with its range."""
     numbers = stored.places("numbers", 0, 1 + program.equality.size, None)
     if np.any(np.diff(numbers) <= 0):
         raise ValueError("functionals are not in their order")
@@ -177,6 +186,14 @@ def _spans(stored: Stored, program: AffineProgram | ConvexProgram) -> tuple[Span
         return linear, None
     size = program.image.size
     return linear, Spans(np.arange(size), *(stored.numbers(name, size) for name in ("image_low", "image_high")))
+
+
+def number_of_round(written: object) -> int:
+    """Rounds are counted from 1 on."""
+    number = exactly(int, written)
+    if not 0 < number < _MOST_ROUNDS:
+        raise ValueError(f"a round has the number {number}")
+    return number
 
 
 def _round(
@@ -189,14 +206,14 @@ def _round(
 ) -> Round:
     linear, corners = spans
     paid = stored.numbers(f"paid_{i}", None, linear.numbers.size)
-    if not (0 < number < _MOST_ROUNDS and len(paid)):
-        raise ValueError(f"round {number} has {len(paid)} episodes")
+    if not len(paid):
+        raise ValueError(f"round {number} has no episodes")
     image = None if corners is None else stored.numbers(f"image_{i}", len(paid), corners.low.size)
     curved = isinstance(program, ConvexProgram)
     return Round(number, paid, image, stored.numbers(f"embedding_{i}", *shape) if curved else None)
 
 
-def _derive(sense: float, goal: float | None, lines: Sequence[Line], certificate: Certificate) -> dict[str, Any]:
+def derived(sense: float, goal: float | None, lines: Sequence[Line], certificate: Certificate) -> dict[str, Any]:
     """What the file may claim: status and numbers of `Learned.to_dict`, derived again, None where there is no number.
 
     Prices are told, not derived: they belong to the learned model, where the policy comes from.

@@ -1,0 +1,100 @@
+"""The certificate of a learned policy of controls: what others can reach at best, and what this one pays.
+
+* lower: the record's linear cost, minimised over all linear laws that may be true (`_quadratic`); nothing where
+  dynamics or costs are of another kind;
+* upper: fresh episodes of the policy (`_estimates`), for what signals with declared bounds can pay.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._errors import CertificateError, EnvError, ProblemError
+from bidual.bounds import Split
+from bidual.certificate._estimates import Estimates, Round, Rows, Spans, at_embedding, image_rows, of_round
+from bidual.certificate._lower import lower_bound
+from bidual.certificate._types import Certificate, Record
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Pieces
+from bidual.models import LinearLaws
+from bidual.rounding import EPS
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Controlled:
+    """All that the certificate of a learned policy of controls rests on."""
+
+    program: AffineProgram | ConvexProgram
+    pieces: Pieces
+    record: Record | None  # None: nothing is claimed of other policies
+    laws: LinearLaws | None
+    split: Split
+    linear: Spans
+    corners: Spans | None
+    rounds: tuple[Round, ...]
+    embedding: Float[np.ndarray, "H d"] | None  # in the learned model, where there was no round: a guess
+
+
+def certify_controlled(evidence: Controlled, rows: Rows) -> Certificate:
+    """Derive every bound from the evidence; `rows` are the functionals of its program that are linear."""
+    program, rounds = evidence.program, evidence.rounds
+    if len({seen.number for seen in rounds}) < len(rounds):
+        raise CertificateError("two rounds of evaluation have the same number: each needs a share of delta of its own")
+    _check_spans("functional", evidence.pieces, evidence.linear, rows)
+    if evidence.corners is not None:
+        assert isinstance(program, ConvexProgram)  # nothing else has an image
+        _check_spans("number", evidence.pieces, evidence.corners, image_rows(program))
+    try:
+        estimates = _estimates(evidence)
+    except (ProblemError, EnvError) as error:
+        raise CertificateError(f"the samples prove nothing: {error}") from error
+    g = estimates.mean[1:]
+    return Certificate(
+        value=float(estimates.mean[0]),
+        upper=float(estimates.upper[0]),
+        lower=_lower(evidence),
+        conflict=None,
+        g=g,
+        violations=program.violations(g),
+        violations_upper=estimates.over(program.equality),
+        embedding=np.zeros((0, 0)),
+        visits=np.zeros((0, 0)),
+    )
+
+
+def _lower(evidence: Controlled) -> float | None:
+    record, laws = evidence.record, evidence.laws
+    if record is None or laws is None or record.objective_weight != 1.0:
+        return None
+    bound = lower_bound(evidence.program, record, laws, evidence.pieces)
+    return bound if bound is not None and np.isfinite(bound) else None
+
+
+def _estimates(evidence: Controlled) -> Estimates:
+    program, embedding = evidence.program, evidence.embedding
+    if not evidence.rounds:
+        mean = np.full(1 + program.equality.size, np.nan) if embedding is None else at_embedding(program, embedding)
+        return Estimates.unbounded(mean, 0)
+    found = (of_round(program, evidence.linear, evidence.corners, evidence.split, seen) for seen in evidence.rounds)
+    return reduce(Estimates.within, found)
+
+
+def _check_spans(what: str, pieces: Pieces, spans: Spans, rows: Rows) -> None:
+    """Raise where a functional is not linear, or where a range is narrower than the bounds of the signals."""
+    strange = np.setdiff1d(spans.numbers, rows.numbers).tolist()
+    if strange:
+        raise CertificateError(f"{what} {strange[0]} is not linear: an average of what it paid proves nothing")
+    for number, low, high, place in zip(*spans, np.searchsorted(rows.numbers, spans.numbers), strict=True):
+        least, most = pieces.span(rows.rows[place][None])
+        constant = float(rows.constants[place])
+        bottom, top = float(least[0]) + constant, float(most[0]) + constant
+        room = 8 * EPS * abs(constant)  # a constant that was summed in another order differs in its last bits
+        if not (-np.inf < low <= bottom + room and np.inf > high >= top - room):
+            raise CertificateError(
+                f"{what} {number} is said to lie in [{float(low)!r}, {float(high)!r}], but an episode is only shown to "
+                f"stay in [{bottom!r}, {top!r}]: samples in a range that is too narrow prove nothing"
+            )

@@ -1,0 +1,230 @@
+"""Learned policies of controls on disk: what was seen, what is claimed of it, and the claims derived again.
+
+The file is that of the policy, with the evidence beside it. Signals are functions, which no file stores: what they paid
+is taken for what it is said to be, and so are the sums that the regression is made of. All else is derived.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from bidual import _archive
+from bidual._errors import ArchiveError, CertificateError
+from bidual.bounds import Split
+from bidual.certificate import Controlled, Round, certify_controlled
+from bidual.convex import AffineProgram, ConvexProgram
+from bidual.features import Computed, Quadratic, Signal
+from bidual.models import ControlKnowledge, LinearLaws, Moments, laws_of, posterior
+from bidual.policies import CONTROLS, ControlPolicy, Mixture, stored_controls
+from bidual.problem import Line
+from bidual.rounding import with_sampled_resolution
+from bidual.saved._arrays import Stored, exactly
+from bidual.saved._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
+from bidual.saved._learned import claims_of, derived, goal_of, number_of_round, record_of, spans_of, told_goal
+from bidual.saved._programs import check_limits, check_rows, restored_program, stored_program
+from bidual.saved._rows import linear_rows
+
+
+class Claim(NamedTuple):
+    """What is claimed, and for which problem."""
+
+    lines: Sequence[Line]
+    goal: float | None
+    claims: dict[str, Any]
+
+
+def save_controlled(
+    path: str | os.PathLike[str],
+    policy: ControlPolicy | Mixture,
+    evidence: Controlled,
+    knowledge: ControlKnowledge,
+    claim: Claim,
+) -> None:
+    """Write policy, evidence and claims to one file; `knowledge` is what the record proves its bound with."""
+    manifest, arrays = stored_controls(*_members(policy))
+    problem, program_arrays = stored_program(evidence.program)
+    signals, signal_arrays = _stored_signals(knowledge.features)
+    _archive.write(
+        path,
+        CONTROLS,
+        {
+            **manifest,
+            "claims": claims_of(claim.claims),
+            "goal": told_goal(claim.goal),
+            "lines": write_lines(claim.lines),
+            "objective_weight": None if evidence.record is None else evidence.record.objective_weight,
+            "problem": problem,
+            "horizon": knowledge.horizon,
+            "signals": signals,
+            "rounds": [seen.number for seen in evidence.rounds],
+            "laws": None if evidence.laws is None else _words(knowledge),
+        },
+        {
+            **arrays,
+            **signal_arrays,
+            **(_stored_moments(knowledge) if evidence.laws is not None else {}),
+            **_samples(evidence),
+            **{f"problem_{name}": array for name, array in program_arrays.items()},
+        },
+    )
+
+
+def check_controlled(path: str | os.PathLike[str]) -> Check:
+    """Derive the certificate again; raise `CertificateError` where a claim does not hold, or where there is none."""
+    manifest, arrays = _archive.read(path, CONTROLS)
+    if "claims" not in manifest:
+        raise CertificateError(f"{path} holds a policy of controls alone, without claims that could be checked")
+    with np.errstate(all="ignore"):  # what overflows is no number, and no claim is equal to it
+        try:
+            claims, goal = claims_of(manifest["claims"]), goal_of(manifest["goal"])
+            lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, Stored(arrays))
+            check_rows(lines, evidence.program)
+            sense, rows = -1.0 if maximises(claims["sense"]) else 1.0, linear_rows(evidence.program)
+        except MALFORMED as error:
+            raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
+        check_limits(lines, evidence.program)
+        certificate = certify_controlled(evidence, rows)
+        compare(claims, derived(sense, goal, lines, certificate))
+    return Check(claims, certificate, sum(len(seen.paid) for seen in evidence.rounds))
+
+
+def _members(policy: ControlPolicy | Mixture) -> tuple[tuple[ControlPolicy, ...], Float[np.ndarray, "k"]]:
+    if isinstance(policy, ControlPolicy):
+        return (policy,), np.ones(1)
+    return tuple(member for member in policy.members if isinstance(member, ControlPolicy)), policy.weights
+
+
+def _samples(evidence: Controlled) -> dict[str, np.ndarray]:
+    """Samples and multipliers; what is not there is left out."""
+    corners, record = evidence.corners, evidence.record
+    arrays = {
+        "numbers": evidence.linear.numbers.astype(np.int64),
+        "low": evidence.linear.low,
+        "high": evidence.linear.high,
+        "image_low": None if corners is None else corners.low,
+        "image_high": None if corners is None else corners.high,
+        "embedding": None if evidence.rounds else evidence.embedding,
+        "gamma": None if record is None else record.gamma,
+        "point": None if record is None else record.point,
+    }
+    for i, seen in enumerate(evidence.rounds):
+        arrays |= {f"paid_{i}": seen.paid, f"image_{i}": seen.image, f"embedding_{i}": seen.embedding}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _stored_signals(features: Computed) -> tuple[list[Any], dict[str, np.ndarray]]:
+    """Names, sizes and whether they are quadratic; bounds may be infinite, which JSON does not know."""
+    words = [
+        [name, one.size, one.quadratic is not None] for name, one in zip(features.names, features.signals, strict=True)
+    ]
+    arrays = {"signal_ends": np.array([[one.low, one.high] for one in features.signals])}
+    for i, one in enumerate(features.signals):
+        if one.quadratic is not None:
+            form, slope, constant = one.quadratic
+            arrays |= {f"form_{i}": form, f"slope_{i}": slope, f"constant_{i}": np.array([constant])}
+    return words, arrays
+
+
+def _words(knowledge: ControlKnowledge) -> dict[str, Any]:
+    declared = knowledge.declared
+    return {"ridge": declared.ridge, "bound": declared.bound, "count": knowledge.moments.count}
+
+
+def _stored_moments(knowledge: ControlKnowledge) -> dict[str, np.ndarray]:
+    moments, (low, high) = knowledge.moments, knowledge.limits
+    return {
+        **{"gram": moments.gram, "cross": moments.cross, "squares": moments.squares},
+        **{"noise": knowledge.posterior.deviation, "first": np.array(knowledge.declared.first, dtype=np.float64)},
+        **{"control_low": low, "control_high": high},
+    }
+
+
+def _evidence(manifest: dict[str, Any], stored: Stored) -> Controlled:
+    split, horizon = Split(exactly(float, manifest["claims"]["delta"])), exactly(int, manifest["horizon"])
+    features = _features(manifest["signals"], stored)
+    program = restored_program(manifest["problem"], stored.arrays, horizon, features.dimension)
+    program = with_sampled_resolution(program)
+    linear, corners = spans_of(stored, program)
+    rounds = tuple(
+        _round(stored, i, number_of_round(number), program, horizon, features.dimension)
+        for i, number in enumerate(exactly(list, manifest["rounds"]))
+    )
+    if any(len(seen.paid.T) != linear.numbers.size for seen in rounds):
+        raise ValueError("samples are not of the functionals that they are said to be of")
+    laws = None if manifest["laws"] is None else _laws(manifest["laws"], stored, features, split)
+    return Controlled(
+        program=program,
+        pieces=features.pieces((horizon, 1, 1)),
+        record=record_of(manifest["objective_weight"], stored, program),
+        laws=laws,
+        split=split,
+        linear=linear,
+        corners=corners,
+        rounds=rounds,
+        embedding=None if rounds else stored.numbers("embedding", horizon, features.dimension),
+    )
+
+
+def _features(words: Any, stored: Stored) -> Computed:  # noqa: ANN401 - JSON
+    ends = stored.arrays["signal_ends"]
+    if ends.shape != (len(words), 2) or ends.dtype != np.float64 or not np.all(ends[:, 0] <= ends[:, 1]):
+        raise ValueError("signals have bounds that are none")
+    signals = []
+    for i, ((_, size, known), (low, high)) in enumerate(zip(words, ends.tolist(), strict=True)):
+        if size is not None and exactly(int, size) < 1:
+            raise ValueError(f"a signal has {size} numbers")
+        form = _quadratic(i, stored) if exactly(bool, known) else None
+        if form is not None and size is not None:
+            raise ValueError("a quadratic signal is one number")
+        signals.append(Signal(_not_stored, low, high, size, form))
+    return Computed(tuple(exactly(str, name) for name, _, _ in words), tuple(signals))
+
+
+def _quadratic(i: int, stored: Stored) -> Quadratic:
+    slope = stored.numbers(f"slope_{i}", None)
+    form = stored.numbers(f"form_{i}", slope.size, slope.size)
+    if not np.array_equal(form, form.T):
+        raise ValueError("a form is not symmetric")
+    return Quadratic(form, slope, float(stored.numbers(f"constant_{i}", 1)[0]))
+
+
+def _laws(words: Any, stored: Stored, features: Computed, split: Split) -> LinearLaws:  # noqa: ANN401 - JSON
+    gram = stored.numbers("gram", None, None)
+    first, low = stored.numbers("first", None), stored.numbers("control_low", None)
+    (d, n, m), high = (len(gram), first.size, low.size), stored.numbers("control_high", low.size)
+    sizes = {one.quadratic.slope.size for one in features.signals if one.quadratic is not None}
+    lawful = gram.shape == (d, d) and np.array_equal(gram, gram.T) and d in (n + m, n + m + 1) and np.all(low <= high)
+    if not (lawful and sizes <= {2 * n + m}):
+        raise ValueError("the sums of the regression are not those of linear dynamics")
+    count, squares = exactly(int, words["count"]), stored.numbers("squares", n)
+    if count < 0 or np.any(squares < 0) or np.any(gram.diagonal() < 0):
+        raise ValueError("sums of squares are negative")
+    known = posterior(
+        Moments(gram, stored.numbers("cross", n, d), squares, count),
+        exactly(float, words["ridge"]),
+        stored.numbers("noise", n),
+        exactly(float, words["bound"]),
+    )
+    return laws_of(known, split.model, first, (low, high), features.signals)
+
+
+def _round(
+    stored: Stored, i: int, number: int, program: AffineProgram | ConvexProgram, horizon: int, dimension: int
+) -> Round:
+    paid = stored.numbers(f"paid_{i}", None, None)
+    if not len(paid):
+        raise ValueError(f"round {number} has no episodes")
+    image = None
+    if stored.has(f"image_{i}") and isinstance(program, ConvexProgram):
+        image = stored.numbers(f"image_{i}", len(paid), program.image.size)
+    embedding: Float[np.ndarray, "H d"] | None = None
+    if stored.has(f"embedding_{i}"):
+        embedding = stored.numbers(f"embedding_{i}", horizon, dimension)
+    return Round(number, paid, image, embedding)
+
+
+def _not_stored(obs: Array, control: Array, next_obs: Array) -> Array:
+    raise ArchiveError("functions of signals are not stored in files")
