@@ -148,7 +148,8 @@ def _prepare_control(
     return Setting(
         *(problem, program, world, explorer, knowledge),
         *(functionals(problem, program, knowledge), corners(program, knowledge), split, seed),
-        certainty=Regulated(explorer.sampler, explorer.execution),
+        # What is returned is planned once, and with more care than what is only tried.
+        certainty=Regulated(explorer.sampler, explorer.execution, 2 * explorer.rollouts),
     )
 
 

@@ -72,6 +72,26 @@ def test_the_sparse_pendulum_pays_only_at_the_top():
     assert law.gain * law.torque < law.pull
 
 
+def test_the_sparse_pendulum_charges_the_same_for_every_real_push():
+    """Nothing up to a tenth, nine tenths of the price at two tenths, nearly all of it at three: not the square."""
+    task = bd.tasks.find("pendulum-sparse").build()
+    features, hanging = task.problem.embedding.features, jnp.array([-1.0, 0.0, 0.0])
+
+    def charged(u):
+        return float(features.values(hanging, jnp.array([u]), hanging)[1])
+
+    assert charged(0.0) == charged(0.1) == charged(-0.1) == 0.0
+    assert abs(charged(0.2) - 0.9) <= 1e-5
+    assert abs(charged(-0.2) - 0.9) <= 1e-5
+    assert abs(charged(0.3) - 0.9999) <= 1e-5
+    assert abs(charged(1.0) - 1.0) <= 1e-6
+    law = _control_laws.SPARSE
+    assert task.problem.embedding.horizon * law.repeat == 400  # steps of 1/80 s: five seconds
+    assert abs(law.dt - 1 / 80) <= 1e-12
+    with pytest.raises(TaskError, match="at least 0"):
+        bd.tasks.find("pendulum-sparse").build(cost=-1.0)
+
+
 def test_energy_is_only_lost_to_friction():
     """Semi-implicit steps keep energy up to the order of the step."""
     law, s = _control_laws.SPARSE, np.array([2.0, 0.0])
