@@ -39,13 +39,27 @@ def test_the_double_integrator_is_learned_to_its_optimum():
     assert optimum - 4 * error <= costs.mean() <= 1.03 * optimum + 4 * error
 
 
-def test_the_pendulum_is_up_by_the_sixth_episode():
-    """Within a tenth of what it settles at: medians over five seeds, of episode 6 and of episodes 7 to 10."""
-    costs = np.array([_totals("pendulum", 10, seed) @ [1.0, 0.001] for seed in range(5)])
+def test_the_pendulum_is_up_by_the_sixth_episode_and_stays_learned():
+    """Within a tenth of what it settles at: medians over five seeds, of episode 6 and of episodes 7 to 12.
+
+    Of the 35 episodes from the sixth on, at most three cost a fifth more. With one affine law per episode 5 of 35 did.
+    """
+    costs = np.array([_totals("pendulum", 12, seed) @ [1.0, 0.001] for seed in range(5)])
     settled = np.median(costs[:, 6:])
-    assert settled <= 400.0
+    assert settled <= 360.0
     assert np.median(costs[:, 5]) <= 1.1 * settled
+    assert (costs[:, 5:] > 1.2 * settled).sum() <= 3
     assert np.median(costs[:, 0]) >= 700.0  # at random it hangs: the test has power
+
+
+def test_the_pendulum_with_a_limit_keeps_it_on_average():
+    """Second halves of 16 episodes of two seeds: plans are drawn from a mixture, whose efforts are 20 to 120.
+
+    The mean of 16 such numbers has a standard error of about 9. Without a limit the effort is 150 to 200.
+    """
+    distance, effort = np.concatenate([_totals("pendulum-effort", 16, seed)[8:] for seed in range(2)]).mean(axis=0)
+    assert effort <= 100.0 + 2 * 9.0
+    assert distance <= 500.0  # hanging costs 990; about 405 is possible within the limit
 
 
 def test_the_sparse_pendulum_is_up_in_the_end_and_the_estimate_alone_never_moves():
