@@ -49,8 +49,8 @@ def tolerance(x: Float[Array, ""], low: float, high: float, margin: float) -> Fl
 
 
 def _task(problem: Problem) -> Task:
-    # A ridge that says of what was never seen that it does not move: with a smaller one a single gentle episode
-    # tells the estimate how to get up, and nothing is left to explore.
+    # A ridge that says of what was never seen that it does not move: with a hundredth of it a single gentle episode
+    # often tells the estimate how to get up, and nothing is left to explore.
     model = KNR(fourier(128, 1.5, scales=(1.0, 1.0, 10.0, SPARSE.torque)), ridge=1e-2)
     return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
 
