@@ -10,6 +10,7 @@ from bidual.learned import Look
 
 LOOKS = ("bound", "reached", "violation_at_most", "gap", "seconds")  # what is known at looks only
 CANDIDATES = "candidates_left"  # likewise, at the worst step of a finite class
+PLANNED = "planned "  # before the name of a number: what the plan expected, where one was made for the episode
 _ENTRIES = 8  # of a vector constraint that are told apart; of longer ones nothing is
 
 
@@ -47,6 +48,11 @@ class Measured:
             told = (column.bound + column.sign * paid[:, column.place]).tolist()
             self._gathered += [Measurement(column.name, first + i, value) for i, value in enumerate(told)]
 
+    def planned(self, episode: int, expected: Float[np.ndarray, "r"]) -> None:
+        """What the plan that was run in an episode expected to pay, in the dynamics that it was made in."""
+        told = [(PLANNED + one.name, one.bound + one.sign * float(expected[one.place])) for one in self._columns]
+        self._gathered += [Measurement(name, episode, value) for name, value in told]
+
     def look(self, look: Look) -> None:
         """Bounds after an episode; what is not known is left out."""
         left = None if look.candidates is None else look.candidates.most
@@ -71,10 +77,13 @@ def _columns(setting: Setting) -> list[_Column]:
         size = line.bounds.size
         for entry in range(size if size <= _ENTRIES else 0):
             name = line.name if size == 1 else f"{line.name}[{entry}]"
-            name = (
-                f"{name} (constraint)" if name in ("run", "episode", "objective", "plans", *LOOKS, CANDIDATES) else name
-            )
+            name = f"{name} (constraint)" if _taken(name) else name
             if start + entry in places:
                 columns.append(_Column(name, places[start + entry], float(line.bounds[entry]), line.sign))
         start += size
     return columns
+
+
+def _taken(name: str) -> bool:
+    """Whether a number of another kind may have this name."""
+    return name in ("run", "episode", "objective", "plans", *LOOKS, CANDIDATES) or name.startswith(PLANNED)

@@ -71,6 +71,9 @@ class Running:
         self.pending += turn.episodes
         if self.measured is not None:
             self.measured.plans(turn.state.episodes, turn.choice.plans)
+            if turn.choice.expected is not None:
+                planned = self.setting.linear.payments.expected(turn.choice.expected)
+                self.measured.planned(turn.state.episodes, planned)
         self.plans, self.state, self._whole = self.plans + turn.choice.plans, turn.state, True
         if len(self.pending) >= _BLOCK:
             self._count()

@@ -14,6 +14,8 @@ from bidual import _archive, control
 from bidual._course import first_course
 from bidual._prepare import prepare_learning
 from bidual._running import Running
+from bidual.explorers import Mixed
+from bidual.explorers._lazy import Lazy
 from bidual.features import computed, linear, signal
 from bidual.learned import Look
 from bidual.models import Candidates, LinearMDP, LowRank, Tabular
@@ -183,6 +185,21 @@ def test_looks_of_files_that_are_older_than_candidates_are_read():
     (stored,) = [one for one in _nodes(words) if one.get("make") == "Look"]
     assert stored["of"].pop() is None  # as it was written then
     assert unpacked(words, arrays, run.first).looks == (look,)
+    stored["of"].pop()  # but what has no default must be there
+    with pytest.raises(bd.ArchiveError, match="ValueError"):
+        unpacked(words, arrays, run.first)
+
+
+def test_mixtures_of_files_that_are_older_than_what_they_expect_are_read():
+    """A named tuple that has grown, which is stored without what its policies expect."""
+    run = Run(EXPLORERS["optimistic"])
+    memory = Lazy(Mixed((), np.ones(1), 3), None, None)
+    course = replace(run.first, loop=replace(run.first.loop, memory=memory))
+    words, arrays = packed(course, run.first)
+    (stored,) = [one for one in _nodes(words) if one.get("make") == "Mixed"]
+    stored["of"].pop()  # as it was written then
+    mixed = unpacked(words, arrays, run.first).loop.memory.mixed
+    assert (mixed.policies, mixed.plans, mixed.expected) == ((), 3, ())
     stored["of"].pop()  # but what has no default must be there
     with pytest.raises(bd.ArchiveError, match="ValueError"):
         unpacked(words, arrays, run.first)

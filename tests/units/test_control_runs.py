@@ -107,6 +107,19 @@ def test_a_run_of_controls_is_listed_read_and_loaded(stored):
     assert first.objective == second.objective
 
 
+def test_what_a_plan_expected_is_stored_beside_what_happened(stored):
+    """Controls at random expect nothing; a plan in the estimate expects what comes, up to noise of .02 and the cost.
+
+    Six steps from 1: the squared position of a step is at most about 1, and 4 paths see it to a few hundredths each.
+    """
+    folder, _ = stored
+    table = bd.runs.read(folder)
+    planned, paid = table["planned objective"], table["objective"]
+    assert np.isnan(planned[0])
+    assert np.isfinite(planned[1:]).all()
+    np.testing.assert_allclose(planned[2:], paid[2:], atol=0.5)
+
+
 def test_a_longer_run_is_what_it_would_have_been(stored, tmp_path):
     folder, _ = stored
     longer, whole = _learned(folder, episodes=7), _learned(tmp_path / "whole", episodes=7)

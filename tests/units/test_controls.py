@@ -1,5 +1,6 @@
 """Environments of vectors and controls, and the loop that learns them."""
 
+import itertools
 from dataclasses import replace
 
 import cvxpy as cp
@@ -11,11 +12,13 @@ import pytest
 import bidual as bd
 from bidual import control
 from bidual._keys import Draw, Purpose
+from bidual._prepare import prepare_learning
 from bidual.envs import control_environment
 from bidual.features import computed, fourier, linear, signal
 from bidual.models import KNR
 from bidual.planners import Plan
 from bidual.policies import AffineFeedback, ControlPolicy, Mixture
+from bidual.vpdpo import first_state, vpdpo
 from tests.control_envs import Slider
 
 H = 15
@@ -120,6 +123,30 @@ def test_a_double_integrator_is_learned_with_its_limit():
     np.testing.assert_allclose(
         solution.knowledge.posterior.mean, [[0, 0.2, 0], [0, 0, 0.2]], atol=0.02
     )  # 120 transitions, noise .02
+
+
+@pytest.mark.parametrize("dual", [None, bd.dual.FollowTheLeader()])
+def test_a_choice_says_what_its_plan_expects(dual):
+    """Psi^t of the policy that is run against Psi, where 8 episodes have taught the linear law.
+
+    Sums over 15 steps, in the estimate and in the truth: 256 paths each (standard errors below .02), and an estimate of
+    the six numbers of W to .003 or so. A plan for another member of the mixture would be off by more than 1.
+    """
+    explorer = replace(QUICK, dual=dual, rollouts=256)
+    setting = prepare_learning(_problem(), Slider(), LINEAR, explorer, delta=0.05, seed=0)
+    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    *_, turn = itertools.islice(vpdpo(setting.program, setting.env, setting.explorer, first, seed=0), 9)
+    draws = [Draw(0, Purpose.EVALUATE, number) for number in range(256)]
+    seen = [setting.env.collect(turn.choice.policy, draw).observed.sum(axis=0) for draw in draws]
+    assert turn.choice.expected.shape == (H, 5)
+    np.testing.assert_allclose(turn.choice.expected.sum(axis=0), np.mean(seen, axis=0), atol=0.25)
+
+
+def test_random_controls_expect_nothing():
+    setting = prepare_learning(_problem(), Slider(), LINEAR, QUICK, delta=0.05, seed=0)
+    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    turn = next(vpdpo(setting.program, setting.env, setting.explorer, first, seed=0))
+    assert turn.choice.expected is None
 
 
 @pytest.mark.parametrize("dual", [bd.dual.GradientAscent(), bd.dual.FollowTheLeader()])

@@ -1006,6 +1006,7 @@ def test_the_numbers_of_a_run_are_columns(run):
 
 
 NAMES = ("objective", "plans", "bound", "reached", "violation_at_most", "gap", "seconds", "run", "episode")
+NAMES += ("planned objective",)
 
 
 def test_constraints_may_have_the_names_of_columns(run):

@@ -4,6 +4,9 @@ import abc
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
+import numpy as np
+from jaxtyping import Float
+
 from bidual._keys import Draw
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.policies import Played
@@ -14,10 +17,15 @@ Memory = TypeVar("Memory")
 @final
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The policy of the next episode, and how many plans it took to find it."""
+    """The policy of the next episode, how many plans it took to find it, and what the plan said that it would see.
+
+    `expected` is the embedding of the policy in the dynamics that it was planned in, not in the true ones; None where
+    nothing was planned, or where plans stay in use and only their policies are kept.
+    """
 
     policy: Played
     plans: int
+    expected: Float[np.ndarray, "H d"] | None = None
 
 
 class AbstractExplorer(abc.ABC, Generic[Memory]):

@@ -100,7 +100,9 @@ class Controls(AbstractExplorer[Controlled]):
         if memory.steps is not None:
             return _stepped(memory.steps, model, planner, knowledge)
         mixed, warm = self._inner(program)(program, model, knowledge.stage, planner, memory.warm)
-        return Choice(mixed.pick(draw.uniform()), mixed.plans), Controlled(warm)
+        place = mixed.place(draw.uniform())
+        expected = mixed.expected[place] if mixed.expected else None
+        return Choice(mixed.policies[place], mixed.plans, expected), Controlled(warm)
 
     def _inner(self, program: AffineProgram | ConvexProgram) -> AbstractInner[Any, Any]:
         if self.inner is not None:
@@ -124,7 +126,7 @@ def _stepped(
         aside += 1
     plan = planner(model, knowledge.stage, duals.theta)
     after = steps._replace(duals=dual.step(steps.program, duals, plan))
-    return Choice(plan.actions, aside + 1), Controlled(None, after)
+    return Choice(plan.actions, aside + 1, plan.embedding), Controlled(None, after)
 
 
 def _with_conjugates(program: AffineProgram | ConvexProgram, knowledge: ControlKnowledge) -> VariationalProgram:

@@ -19,21 +19,29 @@ Warm = TypeVar("Warm")
 
 
 class Mixed(NamedTuple):
-    """Policies to draw from, and how many plans it took to find them."""
+    """Policies to draw from, how many plans it took to find them, and what each is expected to see in the model.
+
+    What is expected is left out (empty) where policies stay in use for long: it would be stored with the run.
+    """
 
     policies: tuple[Played, ...]
     weights: Float[np.ndarray, "k"]
     plans: int
+    expected: tuple[Float[np.ndarray, "..."], ...] = ()
 
     def pick(self, uniform: float) -> Played:
         """One of the policies, by its weight and a number in [0, 1)."""
+        return self.policies[self.place(uniform)]
+
+    def place(self, uniform: float) -> int:
+        """Which of the policies that is."""
         weights = self.weights.tolist()
         left = uniform * sum(weights)
-        for weight, policy in zip(weights, self.policies, strict=True):
+        for place, weight in enumerate(weights):
             left -= weight
             if left < 0:
-                return policy
-        return self.policies[-1]
+                return place
+        return len(weights) - 1
 
 
 class AbstractInner(abc.ABC, Generic[Program, Warm]):
@@ -102,8 +110,9 @@ class Corrective(AbstractInner[AffineProgram, tuple[float, ...] | None]):
         used = np.flatnonzero(duals.weights)
         weights = duals.weights[used]
         policies = tuple(model.policy(plans[i].actions) for i in used)
-        embedding = np.tensordot(weights, np.stack([plans[i].embedding for i in used]), axes=1)
+        expected = tuple(plans[i].embedding for i in used)
+        embedding = np.tensordot(weights, np.stack(expected), axes=1)
         gamma = duals.optimum.gamma if np.isfinite(duals.optimum.value) else np.zeros(program.limits.size)
         if self.gap is None and duals.gamma is not None:
             gamma = duals.gamma  # of the master: the best bound may be a failure of the planner
-        return Mixed(policies, weights, len(plans)), embedding, tuple(gamma.tolist())
+        return Mixed(policies, weights, len(plans), expected), embedding, tuple(gamma.tolist())

@@ -45,7 +45,8 @@ def planned(
     if not _aged(replanning, memory, knowledge):
         return _drawn(memory, draw, 0)
     mixed, warm = inner(program, *world(), memory.warm)
-    mixed = mixed._replace(policies=tuple(_playable(knowledge, policy) for policy in mixed.policies))
+    playable = tuple(_playable(knowledge, policy) for policy in mixed.policies)
+    mixed = mixed._replace(policies=playable, expected=())
     return _drawn(Lazy(mixed, _now(knowledge), warm), draw, mixed.plans)
 
 

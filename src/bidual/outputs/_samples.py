@@ -36,6 +36,10 @@ class Payments:
             paid = paid + self.rows[:, steps, places].sum(axis=2).T
         return paid + self.constants
 
+    def expected(self, embedding: Float[np.ndarray, "H d"]) -> Float[np.ndarray, "r"]:
+        """What an embedding pays."""
+        return np.tensordot(self.rows, embedding, axes=2) + self.constants
+
 
 def realised(
     pieces: Pieces,

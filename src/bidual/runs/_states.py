@@ -182,7 +182,11 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _missing(kind: type, count: int) -> list[Any]:
     """Fields that were added since a file was written: they come last, and have defaults."""
-    defaults = [field.default for field in fields(kind)[count:]] if is_dataclass(kind) else []
+    if is_dataclass(kind):
+        defaults = [field.default for field in fields(kind)[count:]]
+    else:
+        given = getattr(kind, "_field_defaults", {})
+        defaults = [given.get(name, MISSING) for name in _hints(kind)][count:]
     return [] if MISSING in defaults else defaults
 
 
