@@ -29,6 +29,7 @@ from bidual.explorers._base import AbstractExplorer, Choice
 from bidual.explorers._inner import AbstractInner, Corrective
 from bidual.explorers._linearised import Linearised
 from bidual.explorers._steps import Steps, first_Gamma
+from bidual.explorers._turns import Owed, in_turn
 from bidual.models import AbstractModel, ControlKnowledge
 from bidual.planners import AbstractPlanner
 from bidual.policies import ControlPolicy, RandomControls
@@ -36,16 +37,19 @@ from bidual.problem import variational
 
 
 class Controlled(NamedTuple):
-    """Where the inner solver starts the next time; with primal-dual steps where they stand."""
+    """Where the inner solver starts the next time, or where primal-dual steps stand; what was run too little so far."""
 
     warm: Any
     steps: Steps | None = None
+    owed: Owed | None = None
 
 
 @final
 @dataclass(frozen=True)
 class Controls(AbstractExplorer[Controlled]):
     """Plan controls in the dynamics that an optimism hopes for, before every episode.
+
+    Where the answer is a mixture of plans, its members are run in turn, so that over the episodes they add up to it.
 
     Args:
         optimism: which dynamics to plan in: `bd.control.Thompson()`, `Hallucinated(beta)`, ...
@@ -100,9 +104,10 @@ class Controls(AbstractExplorer[Controlled]):
         if memory.steps is not None:
             return _stepped(memory.steps, model, planner, knowledge)
         mixed, warm = self._inner(program)(program, model, knowledge.stage, planner, memory.warm)
-        place = mixed.place(draw.uniform())
-        expected = mixed.expected[place] if mixed.expected else None
-        return Choice(mixed.policies[place], mixed.plans, expected), Controlled(warm)
+        if not mixed.expected:
+            return Choice(mixed.pick(draw.uniform()), mixed.plans), Controlled(warm)
+        place, owed = in_turn(program, mixed, memory.owed)
+        return Choice(mixed.policies[place], mixed.plans, mixed.expected[place]), Controlled(warm, owed=owed)
 
     def _inner(self, program: AffineProgram | ConvexProgram) -> AbstractInner[Any, Any]:
         if self.inner is not None:

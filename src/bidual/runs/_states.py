@@ -31,6 +31,7 @@ from bidual.explorers._controls import Controlled
 from bidual.explorers._lazy import Lazy
 from bidual.explorers._linearised import Average
 from bidual.explorers._steps import Steps
+from bidual.explorers._turns import Owed
 from bidual.learned import Look
 from bidual.models import (
     Candidates,
@@ -63,7 +64,7 @@ _CLASSES: tuple[type, ...] = (
     *(LoopState, Knowledge, ClassKnowledge, LinearKnowledge, Counts, Support, DeterministicPolicy),
     *(LatentKnowledge, Latent, Reader, Archive, Tally, Gaussian, Categorical),
     *(DecodedPolicy, Decoder, GaussianEmission, CategoricalEmission),
-    *(ControlKnowledge, Moments, Controlled),
+    *(ControlKnowledge, Moments, Controlled, Owed),
     *(Lazy, Planned, Mixed, Average, Bonus, Steps),
     *(Duals, Bound, Averages, Ascent, Variables, Pair, Leader, Place),
 )

@@ -117,7 +117,8 @@ def _explorer() -> "Controls":
     from bidual.control import Feedback, Thompson, icem
     from bidual.explorers import Controls
 
-    return Controls(Thompson(), icem(128, 15), Feedback())
+    # The limit is a small share of the time, which 32 paths know to .001 only; and plans are chosen by where it is low.
+    return Controls(Thompson(), icem(128, 15), Feedback(), rollouts=256)
 
 
 ENTRY = Entry(
