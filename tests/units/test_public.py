@@ -82,6 +82,7 @@ MODULES = {
         "embedding",
         "expected",
         "icem",
+        "law_of",
         "linear_quadratic",
         "lower_bound",
         "mppi",

@@ -6,6 +6,7 @@ from bidual.control._execution import AbstractExecution as AbstractExecution
 from bidual.control._execution import Feedback as Feedback
 from bidual.control._execution import Mpc as Mpc
 from bidual.control._execution import OpenLoop as OpenLoop
+from bidual.control._execution import law_of as law_of
 from bidual.control._files import MALFORMED as MALFORMED
 from bidual.control._files import read_control as read_control
 from bidual.control._files import read_controller as read_controller

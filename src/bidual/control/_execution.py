@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from bidual._errors import ProblemError
+from bidual._errors import PolicyError, ProblemError
 from bidual._types import float64
 from bidual.control._feedback import regulated
 from bidual.control._receding import Receding
@@ -179,6 +179,17 @@ class Mpc(AbstractExecution):
         controller = Receding(dynamics, theta, nominal, psi.features, sampler, min(self.every, len(nominal)))
         low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
         return Executed(dynamics.policy(ControlPolicy(controller, low, high)), controller)
+
+
+def law_of(policy: ControlPolicy) -> AbstractLaw:
+    """A policy for rollouts in dynamics that have no extras."""
+    controller = policy.controller
+    if isinstance(controller, AffineFeedback):
+        without = np.zeros((len(controller.controls), 0))
+        return Affine(controller.controls, controller.states, controller.gains, without)
+    if isinstance(controller, AbstractLaw):
+        return controller
+    raise PolicyError(f"a {type(controller).__name__} cannot be followed in compiled code: roll out a plan's policy")
 
 
 def central(psi: Stage) -> Float[np.ndarray, "n"]:

@@ -76,7 +76,7 @@ class CertaintyEquivalent:
         for _ in range(_HALVINGS):
             if not rooms.any():
                 break
-            strict = self._search(problem, _tighter(problem, program, rooms), world)
+            strict = self._search(problem, tighter(problem, program, rooms), world)
             if strict.duals.feasible and _worth_it(found, strict, made.gamma, rooms):
                 return _made(program, world, strict, knowledge)[0]
             rooms = rooms / 2
@@ -134,9 +134,10 @@ def _worth_it(
     return strict.duals.f - found.duals.f <= _STEEP * float(np.abs(gamma) @ rooms) + 1e-9 * abs(found.duals.f)
 
 
-def _tighter(
+def tighter(
     problem: Problem, program: AffineProgram | ConvexProgram, rooms: Float[np.ndarray, "m"]
 ) -> AffineProgram | ConvexProgram:
+    """The program with so much room in every row."""
     if isinstance(program, AffineProgram):
         return replace(program, limits=program.limits - rooms)
     strict, parameters = tightened(problem)

@@ -1,22 +1,36 @@
-"""The certainty-equivalent policy of controls: the problem solved in the estimated dynamics, by sampled plans."""
+"""The certainty-equivalent policy of controls: the problem solved in the estimated dynamics, by sampled plans.
 
-from collections.abc import Iterator
+As with counted models (`_certainty.py`) limits are then tightened by what is not known of them, and the problem is
+solved again: a mixture that just keeps a limit in the estimate breaks it in about half of the worlds that may be true.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from jaxtyping import Float
 
 from bidual._keys import Draw, Purpose
-from bidual.control import AbstractExecution, Regulator, Sampling
+from bidual.control import AbstractExecution, Regulator, Sampling, Thompson, embedding, law_of
 from bidual.convex import AffineProgram, ConvexProgram
-from bidual.dual import ConicCorrective, FullyCorrective
+from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
 from bidual.models import ControlKnowledge
-from bidual.outputs._certainty import Made
-from bidual.planners import Plan
+from bidual.outputs._certainty import Made, constraints_of, tighter
 from bidual.policies import ControlPolicy, Mixture
-from bidual.primal_dual import Iteration, primal_dual
+from bidual.primal_dual import primal_dual
 from bidual.problem import Problem
 from bidual.rounding import with_sampled_resolution
+
+
+class _Solved(NamedTuple):
+    """The plans that were made, what the dual player says of them, and the members of its mixture."""
+
+    replies: tuple[Reply, ...]
+    duals: Duals[Any]
+    members: tuple[ControlPolicy, ...]
+    shares: Float[np.ndarray, "k"]
+    expected: Float[np.ndarray, "H d"]
 
 
 @final
@@ -29,47 +43,95 @@ class Regulated:
         execution: how a sequence becomes a policy.
         rollouts: how many paths of the model an embedding is an average of.
         max_plans: after which the best mixture so far is taken; before that where a plan brings nothing new.
+        deviations: by how many standard deviations limits are tightened: of the posterior and of rollouts together.
+        most: the largest share of a limit's size that it is tightened by. A limit of 0 stays.
+        draws: of dynamics from the posterior, to measure the deviations.
     """
 
     sampler: Sampling
     execution: AbstractExecution
     rollouts: int = 64
     max_plans: int = 20
+    deviations: float = 1.5
+    most: float = 0.15
+    draws: int = 8
 
     def __call__(self, problem: Problem, knowledge: ControlKnowledge, rng: np.random.Generator) -> Made:
-        """Solve in the estimate, and mix the plans that are used."""
+        """Solve in the estimate, see how uncertain the constraints are, tighten them and solve again."""
         program = with_sampled_resolution(problem.program())
         draw = Draw(int(rng.integers(2**31)), Purpose.PLAN, 0)
-        plans: list[Plan] = []
-        duals = None
-        for turn in self._loop(program, knowledge, draw):
-            duals = turn.duals
-            plans.append(turn.plan)
-            # Soft plans are asked for where the master fails: sampling has none, and what was mixed so far is taken.
-            if duals.soft or duals.stalled or len(plans) >= self.max_plans:
-                break
-        assert duals is not None  # the loop turns at least once
-        weights = np.where(duals.weights > 1e-6, duals.weights, 0.0)
-        if not weights.any():
-            weights = np.eye(len(plans))[-1]
-        used = np.flatnonzero(weights)
-        members = [plan.actions for plan in (plans[i] for i in used) if isinstance(plan.actions, ControlPolicy)]
-        shares = weights[used] / weights[used].sum()
-        embedding = np.tensordot(shares, np.stack([plans[i].embedding for i in used]), axes=1)
+        found = self._solved(program, knowledge, draw, ())
+        plans = len(found.replies)
+        rooms = self._rooms(problem, program, knowledge, found, draw, rng) if problem.limits else np.zeros(0)
+        if found.duals.feasible and rooms.any():
+            strict = self._solved(tighter(problem, program, rooms), knowledge, draw, found.replies)
+            plans = len(strict.replies)
+            # Where no mixture keeps the tighter limits, the one that keeps those that were asked for is better.
+            found = strict if strict.duals.feasible else found
+        duals = found.duals
         return Made(
-            policy=members[0] if len(members) == 1 else Mixture(shares, tuple(members)),
+            policy=found.members[0] if len(found.members) == 1 else Mixture(found.shares, found.members),
             mdp=None,
-            embedding=embedding,
+            embedding=found.expected,
             visits=np.zeros((knowledge.horizon, 0)),
             gamma=duals.gamma if isinstance(program, AffineProgram) and duals.feasible else None,
-            plans=len(plans),
+            plans=plans,
         )
 
-    def _loop(
-        self, program: AffineProgram | ConvexProgram, knowledge: ControlKnowledge, draw: Draw
-    ) -> Iterator[Iteration[Any]]:
-        regulator = Regulator(self.sampler, self.execution, self.rollouts, draw)
+    def _solved(
+        self,
+        program: AffineProgram | ConvexProgram,
+        knowledge: ControlKnowledge,
+        draw: Draw,
+        known: Sequence[Reply],
+    ) -> _Solved:
+        """The best mixture, of plans that are known and of new ones."""
+        before = tuple(reply.plan for reply in known)
+        regulator = Regulator(self.sampler, self.execution, self.rollouts, draw, before)
         model, stage = knowledge.world.dynamics(), knowledge.stage
         if isinstance(program, AffineProgram):
-            return primal_dual(program, stage, model, regulator, FullyCorrective(smoothing=0.0))
-        return primal_dual(program, stage, model, regulator, ConicCorrective(smoothing=0.0))
+            turns = primal_dual(program, stage, model, regulator, FullyCorrective(smoothing=0.0), known)
+        else:
+            turns = primal_dual(program, stage, model, regulator, ConicCorrective(smoothing=0.0), known)
+        replies, duals = list(known), None
+        for turn in turns:
+            duals = turn.duals
+            replies += [] if turn.reply is None else [turn.reply]
+            # Soft plans are asked for where the master fails: sampling has none, and what was mixed so far is taken.
+            if duals.soft or duals.stalled or len(replies) >= len(known) + self.max_plans:
+                break
+        assert duals is not None  # the loop turns at least once
+        return _mixed(replies, duals)
+
+    def _rooms(
+        self,
+        problem: Problem,
+        program: AffineProgram | ConvexProgram,
+        knowledge: ControlKnowledge,
+        found: _Solved,
+        draw: Draw,
+        rng: np.random.Generator,
+    ) -> Float[np.ndarray, "m"]:
+        """By how much every row is tightened: what it pays in dynamics that may be true, on paths of their own."""
+        stage, laws = knowledge.stage, [law_of(member) for member in found.members]
+        paid = []
+        for number in range(1, self.draws + 1):
+            (dynamics,) = Thompson()(knowledge.world, rng)
+            words = Draw(draw.seed, Purpose.PLAN, number).words()
+            seen = np.stack([embedding(law, dynamics, stage, self.rollouts, words) for law in laws])
+            paid.append(constraints_of(program, np.tensordot(found.shares, seen, axes=1), found.duals.auxiliary))
+        sizes = np.abs(np.concatenate([line.bounds for line in problem.lines()]))
+        rooms = np.minimum(self.deviations * np.std(paid, axis=0, ddof=1), self.most * sizes)
+        return np.where(program.equality | ~np.isfinite(rooms), 0.0, rooms)
+
+
+def _mixed(replies: Sequence[Reply], duals: Duals[Any]) -> _Solved:
+    """The plans that are used, or the last one where none is."""
+    weights = np.where(duals.weights > 1e-6, duals.weights, 0.0)
+    if not weights.any():
+        weights = np.eye(len(replies))[-1]
+    used = np.flatnonzero(weights)
+    shares, plans = weights[used] / weights[used].sum(), [replies[i].plan for i in used.tolist()]
+    members = tuple(plan.actions for plan in plans if isinstance(plan.actions, ControlPolicy))
+    expected = np.tensordot(shares, np.stack([plan.embedding for plan in plans]), axes=1)
+    return _Solved(tuple(replies), duals, members, shares, expected)
