@@ -1,12 +1,29 @@
 """What everything about controls promises: signals of vectors, dynamics, controllers and their policies."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import AbstractOptimism, BestOf, Bonus, Hallucinated, Mean, Receding, Thompson, icem, mppi
+from bidual.control import (
+    AbstractOptimism,
+    AbstractSearch,
+    BestOf,
+    Bonus,
+    Chain,
+    Descent,
+    Hallucinated,
+    Mean,
+    Receding,
+    Thompson,
+    icem,
+    mppi,
+)
+from bidual.control._sampling import held, path_costs
 from bidual.features import computed, fourier, linear, signal
 from bidual.models import AbstractDynamics, Regressed, Simulated
 from bidual.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
@@ -51,8 +68,15 @@ CONTROLLERS = {
     ),
 }
 
+SEARCHES = {
+    "sampled": mppi(16, 3),
+    "descended": Descent(4),
+    "sampled, then descended": Chain(icem(16, 3), Descent(4)),
+}
+
 
 def test_every_implementation_is_here():
+    assert {type(one) for one in SEARCHES.values()} == set(AbstractSearch.__subclasses__())
     assert {type(one) for one in DYNAMICS.values()} == set(AbstractDynamics.__subclasses__())
     assert {type(one) for one in CONTROLLERS.values()} == set(AbstractController.__subclasses__())
     assert {type(one) for one in OPTIMISMS.values()} == set(AbstractOptimism.__subclasses__())
@@ -126,6 +150,42 @@ def test_noise_and_extras_move_the_mean_by_as_much_as_they_may(dynamics):
         reach = np.linalg.norm(long)
         assert reach > 0
         np.testing.assert_allclose(short, long * 0.1 * np.sqrt(e), rtol=1e-3, atol=1e-6)
+
+
+@pytest.fixture(params=SEARCHES)
+def searching(request):
+    return SEARCHES[request.param]
+
+
+@partial(jax.jit, static_argnums=0)
+def _searched(searching, dynamics, theta, h, s, nominal):
+    return searching(dynamics, FEATURES, theta, h, s, jr.key(3), nominal)
+
+
+@partial(jax.jit, static_argnums=0)
+def _cost(steps, dynamics, theta, s, nominal):
+    return path_costs(dynamics, FEATURES, theta, jnp.asarray(steps), s, nominal[:, None])[0]
+
+
+@pytest.mark.parametrize("h", [0, 2])
+@pytest.mark.parametrize("name", ["simulated", "simulated, a family", "fourier, hallucinated", "fourier, draw"])
+def test_a_search_keeps_what_it_began_with_unless_something_is_cheaper(searching, name, h):
+    """Within limits, at the cost that it says, up to single precision; nothing is paid beyond the horizon."""
+    kind, _, hoped = name.partition(", ")
+    dynamics = DYNAMICS[name] if kind == "simulated" else DYNAMICS[f"{hoped}, {kind}, 0"]
+    n, m, e = dynamics.sizes
+    rng = np.random.default_rng(0)
+    theta, s = rng.uniform(0, 1, size=(H, 8)).astype(np.float32), rng.normal(size=n).astype(np.float32)
+    nominal = rng.normal(size=(H, m + e)).astype(np.float32)
+    found = _searched(searching, dynamics, theta, np.int32(h), s, nominal)
+    sequence = np.asarray(found.nominal, dtype=np.float64)
+    np.testing.assert_allclose(np.asarray(held(dynamics, jnp.asarray(sequence))), sequence, atol=1e-6)
+    ahead = np.concatenate([theta[h:], np.zeros_like(theta[:h])])
+    within = [np.float32(held(dynamics, jnp.asarray(one))) for one in (nominal, sequence)]
+    start, end = (float(_cost(H - h, dynamics, ahead, s, one)) for one in within)
+    assert float(found.cost) <= start + 1e-5 * abs(start)
+    assert float(found.cost) == pytest.approx(end, rel=1e-5, abs=1e-5)
+    assert float(found.cost) < start - 1e-3  # the first sequence is random: every search finds something better
 
 
 @pytest.fixture(params=OPTIMISMS)

@@ -27,7 +27,11 @@ SIGNALS = {
 }
 FEATURES = computed(**SIGNALS)
 MAPPED = mapped(lambda s, u: jnp.concatenate([s, u, s * s]), 5)
-SAMPLERS = {"icem": control.icem(16, 2), "mppi": control.mppi(16, 2, temperature=0.3)}
+SAMPLERS = {
+    "icem": control.icem(16, 2),
+    "mppi": control.mppi(16, 2, temperature=0.3),
+    "chain": control.Chain(control.icem(16, 2), control.Descent(3)),
+}
 
 
 def _affine(seed=0):
@@ -65,6 +69,7 @@ POLICIES = {
     "mapped": _receding(MAPPED),
     "hallucinated": _receding(kind="hallucinated"),
     "bonus": _receding(kind="bonus", sampler="mppi"),
+    "descended": _receding(sampler="chain"),
     "mixture": Mixture(np.array([0.25, 0.75]), (_receding(), _receding(seed=1))),
     "of all kinds": Mixture(np.array([0.25, 0.25, 0.5]), (_affine(), _random(), _receding())),
 }

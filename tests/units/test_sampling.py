@@ -10,7 +10,7 @@ import pytest
 
 import bidual as bd
 from bidual.control import Elites, Exponential, Sampling, cem, dmd, icem, mppi
-from bidual.control._sampling import _colour, held, path_costs, search
+from bidual.control._sampling import _colour, held, path_costs
 from bidual.features import computed
 from bidual.models import Simulated
 
@@ -23,7 +23,7 @@ SAMPLERS = {"mppi": mppi(32, 4), "cem": cem(32, 4), "icem": icem(32, 4), "dmd": 
 
 @partial(jax.jit, static_argnums=0)
 def _compiled(sampler, dynamics, theta, s, nominal, h, seed):
-    return search(sampler, dynamics, FEATURES, theta, h, s, jr.key(seed), nominal)
+    return sampler(dynamics, FEATURES, theta, h, s, jr.key(seed), nominal)
 
 
 def _searched(sampler, dynamics=MOVE, theta=None, h=0, s=(0.0, 1.0), nominal=None, T=H, seed=0):

@@ -2,6 +2,7 @@
 
 from bidual.control._among import Among as Among
 from bidual.control._among import CheapestAmong as CheapestAmong
+from bidual.control._descent import Descent as Descent
 from bidual.control._execution import AbstractExecution as AbstractExecution
 from bidual.control._execution import Feedback as Feedback
 from bidual.control._execution import Mpc as Mpc
@@ -35,5 +36,7 @@ from bidual.control._sampling import cem as cem
 from bidual.control._sampling import dmd as dmd
 from bidual.control._sampling import icem as icem
 from bidual.control._sampling import mppi as mppi
+from bidual.control._search import AbstractSearch as AbstractSearch
+from bidual.control._search import Chain as Chain
 from bidual.control._words import Given as Given
 from bidual.control._words import signal_words as signal_words

@@ -15,7 +15,7 @@ from bidual._types import float64
 from bidual.control._feedback import regulated
 from bidual.control._receding import Receding
 from bidual.control._rollouts import AbstractLaw
-from bidual.control._sampling import Sampling
+from bidual.control._search import AbstractSearch
 from bidual.models import AbstractDynamics, Stage
 from bidual.policies import AffineFeedback, ControlPolicy
 
@@ -66,7 +66,7 @@ class AbstractExecution(abc.ABC):
         psi: Stage,
         theta: Float[np.ndarray, "H p"],
         nominal: Float[np.ndarray, "T q"],
-        sampler: Sampling,
+        sampler: AbstractSearch,
     ) -> Executed:
         """Execute a plan.
 
@@ -94,7 +94,7 @@ class OpenLoop(AbstractExecution):
         psi: Stage,
         theta: Float[np.ndarray, "H p"],
         nominal: Float[np.ndarray, "T q"],
-        sampler: Sampling,
+        sampler: AbstractSearch,
     ) -> Executed:
         """Gains of 0."""
         del theta, sampler
@@ -130,7 +130,7 @@ class Feedback(AbstractExecution):
         psi: Stage,
         theta: Float[np.ndarray, "H p"],
         nominal: Float[np.ndarray, "T q"],
-        sampler: Sampling,
+        sampler: AbstractSearch,
     ) -> Executed:
         """In double precision: derivatives of derivatives lose digits."""
         del sampler
@@ -173,7 +173,7 @@ class Mpc(AbstractExecution):
         psi: Stage,
         theta: Float[np.ndarray, "H p"],
         nominal: Float[np.ndarray, "T q"],
-        sampler: Sampling,
+        sampler: AbstractSearch,
     ) -> Executed:
         """The plan is what the first replanning starts from."""
         controller = Receding(dynamics, theta, nominal, psi.features, sampler, min(self.every, len(nominal)))

@@ -10,7 +10,7 @@ a limit stay there, without gain (Tassa et al. 2014).
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from bidual.features import Computed
 from bidual.models import AbstractDynamics
 
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.0)  # of a step that are tried; 0 keeps the controls as they are
-_LEAST = 1e-9  # curvature, relative to the largest, that a direction of controls is given at least
+_LEAST = 1e-9  # curvature, relative to the largest, that a direction of controls is given at least; more in float32
 
 
 class Along(NamedTuple):
@@ -43,13 +43,25 @@ def regulated(
     steps: int,
 ) -> Along:
     """Gains along the path of a sequence of controls and extras, after up to `steps` descents from it."""
-    n, m, _ = dynamics.sizes
-    H = theta.shape[0]
-    u, e = nominal[:, :m], nominal[:, m:]
-    still = Along(u, jnp.zeros((H, n)), jnp.zeros((H, m, n)), jnp.asarray(jnp.inf))
+    return descended(dynamics, features, theta, s, nominal, steps, dynamics.sizes[1])
+
+
+def descended(
+    dynamics: AbstractDynamics,
+    features: Computed,
+    theta: Float[Array, "H p"],
+    s: Float[Array, "n"],
+    nominal: Float[Array, "H q"],
+    steps: int,
+    free: int,
+) -> Along:
+    """The same where the first `free` numbers of every step may change: the controls, or extras as well."""
+    n, H = dynamics.sizes[0], theta.shape[0]
+    u, e = nominal[:, :free], nominal[:, free:]
+    still = Along(u, jnp.zeros((H, n)), jnp.zeros((H, free, n)), jnp.asarray(jnp.inf))
     follow = partial(_follow, dynamics, features, theta, s, e)
     back = partial(_backward, dynamics, features, theta, e)
-    path = follow(still, jnp.zeros((H, m)), jnp.asarray(0.0))
+    path = follow(still, jnp.zeros((H, free)), jnp.asarray(0.0))
 
     def descend(_: Array, path: Along) -> Along:
         change, gains = back(path)
@@ -74,7 +86,7 @@ def _follow(
     share: Float[Array, ""],
 ) -> Along:
     """The path that changed controls lead along, with the gains of the law."""
-    low, high = (jnp.asarray(end, dtype=s.dtype) for end in dynamics.limits)
+    low, high = _limits(dynamics, change.shape[1], s.dtype)
 
     def step(s: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         theta_h, e, u, at, K, k = now
@@ -92,13 +104,14 @@ def _backward(
 ) -> tuple[Float[Array, "H m"], Float[Array, "H m n"]]:
     """Changes and gains at every step, from the last one backwards."""
     n = dynamics.sizes[0]
-    low, high = (jnp.asarray(end, dtype=theta.dtype) for end in dynamics.limits)
+    low, high = _limits(dynamics, path.controls.shape[1], theta.dtype)
 
     def cost(z: Array, theta_h: Array, e: Array) -> Array:
         return paid(dynamics, features, theta_h, z[:n], jnp.concatenate([z[n:], e]))[1]
 
     def mean(z: Array, e: Array) -> Array:
-        return dynamics.step(z[:n], z[n:], e, jnp.zeros(n, dtype=z.dtype))[0]
+        m, v = dynamics.sizes[1], jnp.concatenate([z[n:], e])
+        return dynamics.step(z[:n], v[:m], v[m:], jnp.zeros(n, dtype=z.dtype))[0]
 
     z = jnp.concatenate([path.states, path.controls], axis=1)
     slopes = _finite(jax.vmap(jax.grad(cost))(z, theta, extras))
@@ -109,7 +122,8 @@ def _backward(
         p, P = ahead
         slope, curve, move, u = now
         q, Q = slope + move.T @ p, curve + move.T @ P @ move
-        k, K = _within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u)
+        # A step that is not a number is none: the path stays as it is.
+        k, K = map(_finite, _within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u))
         lift = jnp.concatenate([jnp.eye(n, dtype=Q.dtype), K])
         p = lift.T @ (q + Q[:, n:] @ k)
         P = lift.T @ Q @ lift
@@ -118,6 +132,13 @@ def _backward(
     start = jnp.zeros(n, dtype=theta.dtype), jnp.zeros((n, n), dtype=theta.dtype)
     _, (changes, gains) = jax.lax.scan(step, start, (slopes, curves, moves, path.controls), reverse=True)
     return changes, gains
+
+
+def _limits(dynamics: AbstractDynamics, free: int, dtype: Any) -> list[Float[Array, "free"]]:  # noqa: ANN401
+    """Of controls, and of extras, which the dynamics hold to the unit ball themselves."""
+    ones = jnp.ones(dynamics.sizes[2], dtype=dtype)
+    pairs = zip(dynamics.limits, (-ones, ones), strict=True)
+    return [jnp.concatenate([jnp.asarray(end, dtype=dtype), ball])[:free] for end, ball in pairs]
 
 
 def _within(
@@ -130,7 +151,8 @@ def _within(
     """The least of q.k + k'Qk/2 within a box, and its gain. Controls are fixed at limits one round after the other."""
     m = q.size
     largest = jnp.max(jnp.abs(jnp.diagonal(Q)))
-    Q = Q + _LEAST * jnp.where(largest > 0, largest, 1.0) * jnp.eye(m, dtype=Q.dtype)
+    least = max(_LEAST, 100 * float(jnp.finfo(Q.dtype).eps))
+    Q = Q + least * jnp.where(largest > 0, largest, 1.0) * jnp.eye(m, dtype=Q.dtype)
     k, free = jnp.zeros_like(q), jnp.ones_like(q)
     for _ in range(m + 1):
         held = Q * free[:, None] * free[None] + jnp.diag(1 - free)

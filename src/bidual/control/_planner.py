@@ -15,7 +15,8 @@ from bidual._keys import Draw, Purpose, key_of
 from bidual._types import float32
 from bidual.control._execution import AbstractExecution, Feedback, central
 from bidual.control._rollouts import embedding
-from bidual.control._sampling import Sampling, Searched, icem, middle, search
+from bidual.control._sampling import icem, middle
+from bidual.control._search import AbstractSearch, Searched
 from bidual.features import Computed
 from bidual.models import AbstractDynamics, Stage
 from bidual.planners import AbstractPlanner, Plan
@@ -44,7 +45,7 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
             failure of the search for a bound. Without any the search starts from the middle of the ranges.
     """
 
-    sampler: Sampling = field(default_factory=lambda: icem(512, 40))
+    sampler: AbstractSearch = field(default_factory=lambda: icem(512, 40))
     execution: AbstractExecution = field(default_factory=Feedback)
     rollouts: int = 64
     draw: Draw = Draw(0, Purpose.PLAN, 0)  # noqa: RUF009 - immutable
@@ -99,7 +100,7 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
 
 @partial(jax.jit, static_argnums=(0, 2, 5))
 def _search(
-    sampler: Sampling,
+    sampler: AbstractSearch,
     dynamics: AbstractDynamics,
     features: Computed,
     theta: Float[Array, "H p"],
@@ -112,4 +113,4 @@ def _search(
         centre, _ = middle(dynamics)
         nominal = jnp.broadcast_to(centre[None], (ahead, centre.size))
     first: Int[Array, ""] = jnp.asarray(0)
-    return search(sampler, dynamics, features, theta, first, s, jr.fold_in(key_of(words), 3), nominal)
+    return sampler(dynamics, features, theta, first, s, jr.fold_in(key_of(words), 3), nominal)

@@ -13,7 +13,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from bidual._types import float32
 from bidual.control._rollouts import AbstractLaw
-from bidual.control._sampling import Sampling, middle, search
+from bidual.control._sampling import middle
+from bidual.control._search import AbstractSearch
 from bidual.control._words import dynamics_stored, sampler_words, signal_words
 from bidual.features import Computed
 from bidual.models import AbstractDynamics
@@ -34,14 +35,14 @@ class Receding(AbstractController, AbstractLaw):
     """Plans from the state that was reached, at every `every`-th step, as far ahead as `nominal` is long.
 
     A plan never looks beyond the horizon: with a nominal sequence as long as the horizon the look-ahead shrinks. The
-    first one starts from `nominal`, later ones, where the sampler is warm, from what is left of the plan before.
+    first one starts from `nominal`, later ones, where the search is continued, from what is left of the plan before.
     """
 
     dynamics: AbstractDynamics
     theta: Float[Any, "H p"]
     nominal: Float[Any, "T q"]  # of controls and extras
     features: Computed = field(metadata={"static": True})
-    sampler: Sampling = field(metadata={"static": True})
+    sampler: AbstractSearch = field(metadata={"static": True})
     every: int = field(default=1, metadata={"static": True})
 
     @property
@@ -98,9 +99,10 @@ class Receding(AbstractController, AbstractLaw):
         """The plan from state s at step h, given the one before."""
         centre, _ = middle(self.dynamics)
         rest = jnp.concatenate([nominal[self.every :], jnp.broadcast_to(centre[None], nominal.shape)])[: len(nominal)]
-        before = jnp.where(h > 0, rest if self.sampler.warm else jnp.broadcast_to(centre[None], rest.shape), nominal)
+        later = rest if self.sampler.continued else jnp.broadcast_to(centre[None], rest.shape)
+        before = jnp.where(h > 0, later, nominal)
         theta, key = jnp.asarray(self.theta), jr.fold_in(key, h)
-        return search(self.sampler, self.dynamics, self.features, theta, h, s, key, before).nominal
+        return self.sampler(self.dynamics, self.features, theta, h, s, key, before).nominal
 
 
 @jax.jit

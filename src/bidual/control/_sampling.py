@@ -10,9 +10,10 @@ its cost.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from bidual._errors import ProblemError
+from bidual.control._search import AbstractSearch, Searched
 from bidual.features import Computed
 from bidual.models import AbstractDynamics
 
@@ -64,17 +66,9 @@ class Elites:
         return jnp.where((costs <= jnp.sort(costs)[count - 1]) & jnp.isfinite(costs), 1.0, 0.0)
 
 
-class Searched(NamedTuple):
-    """A sequence of controls and extras, its cost under the mean dynamics, and how widely it was searched around."""
-
-    nominal: Float[Array, "T q"]
-    cost: Float[Array, ""]
-    variance: Float[Array, "T q"]  # in halves of the range of each control
-
-
 @final
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(AbstractSearch):
     """How sequences are drawn and averaged. `mppi`, `cem`, `icem` and `dmd` make the usual ones.
 
     Args:
@@ -113,6 +107,27 @@ class Sampling:
             raise ProblemError(f"mean_step must be above 0 and at most 1; got {self.mean_step!r}")
         if not 0 <= self.covariance_step <= 1:
             raise ProblemError(f"covariance_step must lie between 0 and 1; got {self.covariance_step!r}")
+
+    @property
+    def continued(self) -> bool:
+        """Where it is warm."""
+        return self.warm
+
+    def __call__(
+        self,
+        dynamics: AbstractDynamics,
+        features: Computed,
+        theta: Float[Array, "H p"],
+        h: Int[Array, ""],
+        s: Float[Array, "n"],
+        key: Key[Array, ""],
+        nominal: Float[Array, "T q"],
+    ) -> Searched:
+        """Draw and average, so many times."""
+        T = nominal.shape[0]
+        ahead = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
+        costs_of = partial(path_costs, dynamics, features, ahead, jnp.minimum(T, theta.shape[0] - h), s)
+        return _sampled(self, dynamics, costs_of, key, held(dynamics, nominal))
 
 
 def mppi(samples: int = 256, iterations: int = 8, deviation: float = 0.5, temperature: float = 0.1) -> Sampling:
@@ -200,24 +215,17 @@ def path_costs(
     return jnp.where(jnp.isfinite(total), total, jnp.inf)
 
 
-def search(
+def _sampled(
     sampler: Sampling,
     dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "H p"],
-    h: Int[Array, ""],
-    s: Float[Array, "n"],
+    costs_of: Callable[[Float[Array, "T K q"]], Float[Array, "K"]],
     key: Key[Array, ""],
     nominal: Float[Array, "T q"],
 ) -> Searched:
-    """Improve a sequence for the T steps from step h on, or for those that are left. For use in compiled code."""
     T, q = nominal.shape
     _, half = middle(dynamics)
-    ahead = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
-    costs_of = partial(path_costs, dynamics, features, ahead, jnp.minimum(T, theta.shape[0] - h), s)
     colour = jnp.asarray(_colour(T, sampler.colour), dtype=nominal.dtype)
     first = jnp.full((T, q), sampler.deviation**2, dtype=nominal.dtype)
-    nominal = held(dynamics, nominal)
 
     def improve(i: Int[Array, ""], now: tuple[Searched, Searched]) -> tuple[Searched, Searched]:
         mean, best = now

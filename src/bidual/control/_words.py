@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bidual._errors import ArchiveError, PolicyError
+from bidual.control._descent import Descent
 from bidual.control._sampling import Elites, Exponential, Sampling
+from bidual.control._search import AbstractSearch, Chain
 from bidual.features import (
     AbstractMap,
     AbstractModelFeatures,
@@ -60,8 +62,27 @@ def switch(value: object) -> bool:
     return value
 
 
-def sampler_words(sampler: Sampling) -> dict[str, Any]:
+def sampler_words(sampler: AbstractSearch) -> dict[str, Any]:
     """All settings."""
+    match sampler:
+        case Chain(first, second):
+            return {"chain": [sampler_words(first), sampler_words(second)]}
+        case Descent(steps):
+            return {"descent": int(steps)}
+        case Sampling():
+            return _sampling_words(sampler)
+    raise TypeError(f"{type(sampler).__name__} is no search that a file can hold")
+
+
+def read_sampler(words: dict[str, Any]) -> AbstractSearch:
+    """The search of such words."""
+    if "chain" in words:
+        first, second = words["chain"]
+        return Chain(read_sampler(first), read_sampler(second))
+    return Descent(whole(words["descent"], 1)) if "descent" in words else _read_sampling(words)
+
+
+def _sampling_words(sampler: Sampling) -> dict[str, Any]:
     numbers = {name: getattr(sampler, name) for name in _NUMBERS}
     exact = {name: value if isinstance(value, int) else float(value) for name, value in numbers.items()}
     utility = sampler.utility
@@ -69,8 +90,7 @@ def sampler_words(sampler: Sampling) -> dict[str, Any]:
     return exact | {name: bool(getattr(sampler, name)) for name in _SWITCHES} | {"utility": by}
 
 
-def read_sampler(words: dict[str, Any]) -> Sampling:
-    """The sampler of such words."""
+def _read_sampling(words: dict[str, Any]) -> Sampling:
     by = words["utility"]
     utility = Elites(by["share"]) if "share" in by else Exponential(by["temperature"])
     switches = {name: switch(words[name]) for name in _SWITCHES}

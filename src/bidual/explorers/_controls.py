@@ -15,11 +15,11 @@ from bidual._keys import Draw
 from bidual.control import (
     AbstractExecution,
     AbstractOptimism,
+    AbstractSearch,
     Among,
     CheapestAmong,
     Feedback,
     Regulator,
-    Sampling,
     icem,
 )
 from bidual.control import Thompson as Drawn
@@ -53,7 +53,8 @@ class Controls(AbstractExplorer[Controlled]):
 
     Args:
         optimism: which dynamics to plan in: `bd.control.Thompson()`, `Hallucinated(beta)`, ...
-        sampler: how sequences of controls are searched: `bd.control.icem()`, `mppi()`, ...
+        sampler: how sequences of controls are searched: `bd.control.icem()`, `mppi()`, ...; `Chain(icem(), Descent())`
+            descends from what was sampled.
         execution: how a sequence becomes a policy: `bd.control.Feedback()`, `Mpc(every=5)`, `OpenLoop()`.
         dual: None, to solve the problem over plans before every episode; or the dual player of primal-dual steps, one
             for every episode, as the paper's Algorithm 2 has it: `GradientAscent()` or `FollowTheLeader()`.
@@ -64,7 +65,7 @@ class Controls(AbstractExplorer[Controlled]):
     """
 
     optimism: AbstractOptimism = field(default_factory=Drawn)
-    sampler: Sampling = field(default_factory=icem)
+    sampler: AbstractSearch = field(default_factory=icem)
     execution: AbstractExecution = field(default_factory=Feedback)
     dual: GradientAscent | FollowTheLeader | None = None
     inner: AbstractInner[Any, Any] | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._keys import Draw, Purpose
-from bidual.control import AbstractExecution, Regulator, Sampling, Thompson, embedding, law_of
+from bidual.control import AbstractExecution, AbstractSearch, Regulator, Thompson, embedding, law_of
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.dual import ConicCorrective, Duals, FullyCorrective, Reply
 from bidual.models import ControlKnowledge
@@ -48,7 +48,7 @@ class Regulated:
         draws: of dynamics from the posterior, to measure the deviations.
     """
 
-    sampler: Sampling
+    sampler: AbstractSearch
     execution: AbstractExecution
     rollouts: int = 64
     max_plans: int = 20
