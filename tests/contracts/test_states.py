@@ -115,6 +115,11 @@ def test_controls_go_on_from_a_file_as_if_nothing_had_happened(name, tmp_path):
         assert one.choice.plans == other.choice.plans
         np.testing.assert_array_equal(one.episodes[0].observations, other.episodes[0].observations)
         np.testing.assert_array_equal(one.episodes[0].controls, other.episodes[0].controls)
+    owed, other_owed = (each.loop.memory.owed for each in (end, other_end))
+    assert (owed is None) == (CONTROLS[name].dual is not None)
+    if owed is not None:
+        np.testing.assert_array_equal(owed.debt, other_owed.debt)
+        assert owed.spread.any()  # there was a mixture
     _, arrays = packed(replace(end, policies=()), run.first)
     _, others = packed(replace(other_end, policies=()), again.first)
     assert [array.tobytes() for array in arrays.values()] == [array.tobytes() for array in others.values()]
