@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import cvxpy as cp
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from bidual.cli._options import Options, unknown_of
 from bidual.cli._target import load_target
 from bidual.tasks import _control_envs, _control_laws
 from bidual.tasks.lqr import NOISE, exact
+from bidual.tasks.lqr_match import FARTHEST, expert_moments
+from bidual.tasks.pendulum_spread import uniform_features
 from bidual.tasks.pointmass import expert_features, expert_path
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -199,6 +203,72 @@ def test_no_force_is_near_its_limit_at_the_optimum():
         mean = _control_laws.A @ mean + _control_laws.B @ u
         closed = _control_laws.A + _control_laws.B @ K
         spread = closed @ spread @ closed.T + NOISE**2 * np.eye(2)
+
+
+def test_the_optimum_of_the_match_is_that_of_a_convex_program_over_moments():
+    """From both sides: every policy has moments that the program allows, and an affine law has those of its optimum.
+
+    That law keeps 5 deviations away from the limits of force and from where positions are held, so they do not matter.
+    """
+    optimum, law = _matched(20, 6.0)
+    assert abs(optimum - bd.tasks.find("lqr-match").optimum) <= 2e-6
+    means, covariances = exact(20).moments(law, START)
+    seconds = covariances + np.einsum("hi,hj->hij", means, means)
+    position, square = expert_moments(20)
+    apart = np.concatenate([means[:, 3] - position, seconds[:, 3, 3] - square])
+    assert abs(np.linalg.norm(apart) - optimum) <= 1e-5
+    assert seconds[:, 2, 2].sum() <= 6.0 + 1e-5
+    far = np.abs(means) + 5 * np.sqrt(np.einsum("hii->hi", covariances))
+    assert far[:, 2].max() < 5.0
+    assert far[:, 3].max() < FARTHEST
+
+
+def test_the_expert_of_the_match_is_the_optimal_law():
+    """It pays the optimum of `lqr`, and needs about twice the force that the match allows."""
+    problem = exact(20)
+    means, covariances = problem.moments(problem.solve(), START)
+    efforts = covariances[:, 2, 2] + means[:, 2] ** 2
+    speeds = covariances[:, 4, 4] + means[:, 4] ** 2
+    _, square = expert_moments(20)
+    paid = square.sum() + 0.1 * speeds.sum() + 0.1 * efforts.sum()
+    assert abs(paid - bd.tasks.find("lqr").optimum) <= 1e-6
+    assert abs(efforts.sum() - 11.93) <= 5e-3
+
+
+def _matched(horizon, budget):
+    """Least distance over all means and second moments that linear dynamics allow, and the affine law that has them."""
+    lift, position, square = np.hstack([_control_laws.A, _control_laws.B]), *expert_moments(horizon)
+    means = [cp.Variable((3, 1)) for _ in range(horizon)]
+    seconds = [cp.Variable((3, 3), symmetric=True) for _ in range(horizon)]
+    limits = [means[0][:2, 0] == START, seconds[0][:2, :2] == np.outer(START, START)]
+    limits += [
+        cp.bmat([[np.ones((1, 1)), mean.T], [mean, second]]) >> 0 for mean, second in zip(means, seconds, strict=True)
+    ]
+    after = [(lift @ means[h], lift @ seconds[h] @ lift.T + NOISE**2 * np.eye(2)) for h in range(horizon)]
+    for h in range(1, horizon):
+        limits += [means[h][:2] == after[h - 1][0], seconds[h][:2, :2] == after[h - 1][1]]
+    limits += [sum(second[2, 2] for second in seconds) <= budget]
+    apart = [mean[0, 0] - place for (mean, _), place in zip(after, position, strict=True)]
+    apart += [second[0, 0] - place for (_, second), place in zip(after, square, strict=True)]
+    value = cp.Problem(cp.Minimize(cp.norm(cp.hstack(apart))), limits).solve(solver="CLARABEL")
+    gains, offsets = [], []
+    for mean, second in zip(means, seconds, strict=True):
+        m, spread = mean.value[:, 0], second.value - mean.value @ mean.value.T
+        K = spread[2:, :2] @ np.linalg.pinv(spread[:2, :2], rcond=1e-5)
+        gains.append(K)
+        offsets.append(m[2:] - K @ m[:2])
+    return value, control.Laws(np.stack(gains), np.stack(offsets), np.zeros((2, 2)), np.zeros(2), 0.0)
+
+
+@pytest.mark.parametrize("name", ["pendulum-spread", "pendulum-sparse-spread"])
+def test_a_pendulum_at_all_angles_alike_pays_nothing(name):
+    """A uniform angle has the mean features that the objective asks for; hanging still is far from them."""
+    features = bd.tasks.find(name).build().problem.embedding.features
+    angles = 2 * np.pi * (np.arange(1000) + 0.3) / 1000
+    shown = jnp.asarray(np.stack([np.cos(angles), np.sin(angles), np.zeros(1000)], axis=1))
+    near = np.asarray(jax.vmap(lambda s: features.values(s, jnp.zeros(1), s)[:-1])(shown), dtype=float)
+    assert np.linalg.norm(near.mean(axis=0) - uniform_features()) <= 1e-5
+    assert np.linalg.norm(near[500] - uniform_features()) >= 1.0
 
 
 def test_such_tasks_can_be_learned_and_not_solved():

@@ -16,11 +16,14 @@ from bidual.tasks.lock_discrete import DISCRETE as _lock_discrete
 from bidual.tasks.lock_discrete import SPREAD as _lock_discrete_spread
 from bidual.tasks.lqr import EFFORT as _lqr_effort
 from bidual.tasks.lqr import ENTRY as _lqr
+from bidual.tasks.lqr_match import ENTRY as _lqr_match
 from bidual.tasks.media import ENTRY as _media
 from bidual.tasks.pendulum import EFFORT as _pendulum_effort
 from bidual.tasks.pendulum import ENTRY as _pendulum
 from bidual.tasks.pendulum_sparse import EFFORT as _pendulum_sparse_effort
 from bidual.tasks.pendulum_sparse import ENTRY as _pendulum_sparse
+from bidual.tasks.pendulum_spread import ENTRY as _pendulum_spread
+from bidual.tasks.pendulum_spread import SPARSE_SPREAD as _pendulum_sparse_spread
 from bidual.tasks.perturbation import ENTRY as _perturbation
 from bidual.tasks.pointmass import ENTRY as _pointmass
 from bidual.tasks.pointmass import MATCH as _pointmass_match
@@ -51,10 +54,13 @@ ENTRIES = (
     _lock_spread,
     _lqr,
     _lqr_effort,
+    _lqr_match,
     _pendulum,
     _pendulum_effort,
+    _pendulum_spread,
     _pendulum_sparse,
     _pendulum_sparse_effort,
+    _pendulum_sparse_spread,
     _pointmass,
     _pointmass_match,
 )
