@@ -20,7 +20,19 @@ def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
     assert told["episodes"] == 6
     assert 4.0 <= told["value"] <= 8.0
     assert (tmp_path / "results" / "episodes.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "results" / "episode.gif").exists()  # there is nothing to see in motion
     assert json.loads((tmp_path / "results" / "solution.json").read_text())["value"] == told["value"]
+
+
+def test_what_flies_is_shown_in_motion(bidual, tmp_path):
+    words = ("learn", "pointmass", "--set", "horizon=6", "--episodes", "2", "--evaluation", "2", "--out")
+    for folder in ("one", "two"):
+        process = bidual(*words, folder)
+        assert process.returncode == 0, process.stderr
+        assert f"wrote {folder}/episode.gif" in process.stderr
+    first, second = ((tmp_path / folder / "episode.gif").read_bytes() for folder in ("one", "two"))
+    assert first.startswith(b"GIF89a")
+    assert first == second
 
 
 @pytest.mark.parametrize(

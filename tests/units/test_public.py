@@ -346,7 +346,9 @@ MODULES = {
     "report": [
         "bounds_figure",
         "candidates_figure",
+        "control_animation",
         "control_figure",
+        "control_is_animated",
         "curve_figure",
         "learning_figure",
         "policy_figure",

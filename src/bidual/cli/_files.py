@@ -30,7 +30,7 @@ def write_learned(
     folder: Path,
     grid: "Grid | None",
     optimum: float | None,
-    figures: "Iterable[tuple[str, Figure]]" = (),
+    figures: "Iterable[tuple[str, Figure | bytes]]" = (),
 ) -> list[Path]:
     """Save the JSON of what was learned, its figures and a policy that reads observations; return the files."""
     from bidual.policies import ControlPolicy, DecodedPolicy, Mixture
@@ -43,13 +43,13 @@ def write_learned(
     return paths
 
 
-def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure]]":
-    """Where the policy leads, on a few episodes that are run for the figure alone: nothing else rests on them."""
+def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure | bytes]]":
+    """Where the policy leads, on a few episodes that are run for the figures alone: nothing else rests on them."""
     if target.picture is None:
         return
     from bidual._keys import Draw, Purpose
     from bidual.envs import control_environment
-    from bidual.report import control_figure
+    from bidual.report import control_animation, control_figure, control_is_animated
 
     env = control_environment(target.env, target.problem.embedding.horizon)
     episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_SHOWN)]
@@ -57,6 +57,9 @@ def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[s
     which = "every episode" if alike else f"{_SHOWN} episodes"
     title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
     yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)
+    if control_is_animated(target.picture):
+        short = f"{target.name}, learned in {solution.episodes} episodes"
+        yield "episode.gif", control_animation(episodes[0], target.picture, short)
 
 
 def to_json(solution: "Solution | Learned") -> str:
@@ -64,14 +67,18 @@ def to_json(solution: "Solution | Learned") -> str:
     return json.dumps(solution.to_dict(), indent=2, allow_nan=False)
 
 
-def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tuple[str, Figure]]") -> list[Path]:
+def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tuple[str, Figure | bytes]]") -> list[Path]:
+    """Figures are drawn one by one as they are written; animations are files already."""
     from bidual.report import save_figure
 
     paths = [folder / "solution.json"]
     paths[0].write_text(to_json(solution) + "\n")
     for name, figure in figures:
         paths.append(folder / name)
-        save_figure(figure, paths[-1])
+        if isinstance(figure, bytes):
+            paths[-1].write_bytes(figure)
+        else:
+            save_figure(figure, paths[-1])
     return paths
 
 

@@ -1,5 +1,7 @@
 """Figures of solutions."""
 
+from bidual.report._animation import control_animation as control_animation
+from bidual.report._animation import control_is_animated as control_is_animated
 from bidual.report._bounds import bounds_figure as bounds_figure
 from bidual.report._candidates import candidates_figure as candidates_figure
 from bidual.report._canvas import save_figure as save_figure

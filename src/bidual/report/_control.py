@@ -27,16 +27,16 @@ def control_figure(episodes: Sequence[Episode], picture: Picture, title: str = "
         picture: how an observation is drawn.
         title: over all panels.
     """
-    runs = [_run(episode, picture) for episode in episodes]
+    runs = [episode_run(episode, picture) for episode in episodes]
     if not runs:
         raise ProblemError("a figure of episodes needs at least one episode")
     return _plane_figure(runs, picture, title) if picture.plane is not None else _time_figure(runs, picture, title)
 
 
-_Run = tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"]]
+Run = tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"]]
 
 
-def _run(episode: Episode, picture: Picture) -> _Run:
+def episode_run(episode: Episode, picture: Picture) -> Run:
     """Observations and controls up to the end of an episode."""
     s, u = episode.observations, episode.controls
     if s is None or u is None:
@@ -50,7 +50,7 @@ def _run(episode: Episode, picture: Picture) -> _Run:
     return s[: length + 1], u[:length]
 
 
-def _time_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
+def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
     names = _variables(picture)
     count = len(names) + len(picture.controls)
     figure = new_figure(7.6, 0.8 + _PANEL * count)
@@ -67,7 +67,7 @@ def _time_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
     return figure
 
 
-def _plane_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
+def _plane_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
     figure = new_figure(1.9 * _PLANE, 0.5 + _PLANE)
     grid = figure.add_gridspec(len(picture.controls), 2, width_ratios=[3, 2])
     plane = figure.add_subplot(grid[:, 0])
@@ -79,28 +79,34 @@ def _plane_figure(runs: list[_Run], picture: Picture, title: str) -> "Figure":
     return figure
 
 
-def _draw_plane(axes: "Axes", runs: list[_Run], picture: Picture) -> None:
+def _draw_plane(axes: "Axes", runs: list[Run], picture: Picture) -> None:
+    assert picture.plane is not None  # or nothing is drawn here
+    first, second = picture.plane
+    for s, _, colour in _coloured(runs):
+        axes.plot(s[:, first], s[:, second], color=colour, linewidth=1.5, marker=".", markersize=3.5)
+    axes.set_aspect("equal", adjustable="datalim")
+    draw_place(axes, runs[0][0][0], picture)
+
+
+def draw_place(axes: "Axes", start: Float[np.ndarray, "n"], picture: Picture) -> None:
+    """Where to begin, where to go and what to keep out of, in the plane of a picture."""
     from matplotlib.patches import Circle
 
-    assert picture.plane is not None  # or nothing is drawn here
+    assert picture.plane is not None  # or there is no such place
     first, second = picture.plane
     for x, y, radius in picture.discs:
         axes.add_patch(Circle((x, y), radius, facecolor=SHADE, edgecolor=VERMILLION, linewidth=1.2, hatch="///"))
         axes.annotate("keep out", (x, y), ha="center", va="center", fontsize=9, bbox={"color": "white", "pad": 1.5})
-    for s, _, colour in _coloured(runs):
-        axes.plot(s[:, first], s[:, second], color=colour, linewidth=1.5, marker=".", markersize=3.5)
-    start = runs[0][0][0]
     axes.plot(start[first], start[second], color=DARK, marker="o", markersize=7, linestyle="none", label="start")
     if picture.goal is not None:
         axes.plot(*picture.goal, color=DARK, marker="*", markersize=13, linestyle="none", label="goal")
-    axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(picture.names[first])
     axes.set_ylabel(picture.names[second])
     axes.grid(alpha=0.25)
     axes.legend(loc="best", frameon=False, fontsize=9)
 
 
-def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[_Run], picture: Picture, title: str) -> None:
+def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[Run], picture: Picture, title: str) -> None:
     """Controls in the last panels, time below them, words above."""
     for i, (axes, name) in enumerate(zip(panels[-len(picture.controls) :], picture.controls, strict=True)):
         for _, u, colour in _coloured(runs):
@@ -116,7 +122,7 @@ def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[_Run], pictur
         figure.suptitle(title, fontsize=11)
 
 
-def _coloured(runs: list[_Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"], str]]:
+def _coloured(runs: list[Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"], str]]:
     return [(s, u, _COLOURS[i % len(_COLOURS)]) for i, (s, u) in enumerate(runs)]
 
 

@@ -1,0 +1,188 @@
+"""A learned controller in motion: one episode as an animated GIF, a pendulum that swings or a point that flies."""
+
+import io
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from bidual._errors import ProblemError
+from bidual._types import Episode
+from bidual.report._canvas import BLUE, DARK, ORANGE, SHADE, new_figure
+from bidual.report._control import Run, draw_place, episode_run
+from bidual.tasks import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from PIL.Image import Image
+
+_SIDE, _DOTS = 3.3, 90  # inches, dots per inch
+_COLOURS = 48  # of a palette that all frames share: shades of a few
+_LEAST, _MOST = (
+    40,
+    200,
+)  # milliseconds of a frame: viewers slow down what is faster; slower is no motion
+_REST = 1200  # milliseconds of the last frame, before it begins again
+_FRAMES = 150  # at most: of longer episodes every second step is shown, or every third
+_TRAIL = 12  # steps that can still be seen
+
+Show = Callable[[int], None]  # brings what moves, which is marked as animated, to a step
+
+
+def control_is_animated(picture: Picture) -> bool:
+    """Whether there is something to see in motion: an angle or a place in the plane."""
+    return picture.angle is not None or picture.plane is not None
+
+
+def control_animation(episode: Episode, picture: Picture, title: str = "") -> bytes:
+    """An episode in motion, as the bytes of a GIF; the same episode gives the same bytes.
+
+    Args:
+        episode: of vectors and controls, as `ControlEnvironment.collect` gives it.
+        picture: how an observation is drawn; it must have an angle or a plane.
+        title: over the picture.
+    """
+    if not control_is_animated(picture):
+        raise ProblemError(
+            "only an angle or a place in the plane can be shown in motion, and the picture names neither: draw the "
+            "episode over time with bd.report.control_figure"
+        )
+    run = episode_run(episode, picture)
+    figure = new_figure(_SIDE, _SIDE)
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=9)
+    show = _pendulum(axes, run, picture) if picture.plane is None else _flight(axes, run, picture)
+    every = -(-len(run[0]) // _FRAMES)
+    # The last step is always shown; those before it as far as they can be.
+    steps = range((len(run[0]) - 1) % every, len(run[0]), every)
+    return _gif(_frames(figure, axes, show, steps), every * picture.seconds)
+
+
+def _pendulum(axes: "Axes", run: Run, picture: Picture) -> Show:
+    """A rod on a hinge with what its weight has just passed, and a bar for the torque; angle 0 is upright."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Circle
+
+    s, u = run
+    assert picture.angle is not None  # or there is nothing to swing
+    cosine, sine = picture.angle
+    places = np.stack([-s[:, sine], s[:, cosine]], axis=1)  # angles grow against the clock
+    axes.add_patch(Circle((0, 0), 1.0, facecolor="none", edgecolor=SHADE, linewidth=1.0))
+    fading = [(*to_rgb(BLUE), 0.5 * (1 - i / _TRAIL)) for i in range(_TRAIL)]
+    trail = axes.scatter(np.zeros(_TRAIL), np.zeros(_TRAIL), s=16, c=fading, linewidths=0, animated=True)
+    (rod,) = axes.plot([], [], color=DARK, linewidth=6, solid_capstyle="round", animated=True)
+    (weight,) = axes.plot([], [], "o", color=BLUE, markersize=15, animated=True)
+    axes.plot(0, 0, "o", color="white", markeredgecolor=DARK, markersize=7, zorder=5, animated=True)
+    force = _bar(axes, u[:, 0], picture.controls[0])
+    clock = axes.text(-1.25, 1.25, "", fontsize=9, va="top", animated=True)
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.55, 1.3), aspect="equal")
+    axes.axis("off")
+
+    def show(h: int) -> None:
+        x, y = places[h]
+        rod.set_data([0, x], [0, y])
+        weight.set_data([x], [y])
+        trail.set_offsets(places[np.maximum(h - 1 - np.arange(_TRAIL), 0)])
+        force(h)
+        clock.set_text(_time(h, picture))
+
+    return show
+
+
+def _bar(axes: "Axes", u: Float[np.ndarray, "length"], name: str) -> Show:
+    """A bar below, to the left or the right, in shares of the largest control of the episode."""
+    most = max(float(np.abs(u).max(initial=0.0)), 1e-12)
+    axes.plot([0, 0], [-1.42, -1.28], color=DARK, linewidth=0.8)
+    axes.text(0, -1.5, name, fontsize=8, ha="center", va="center")
+    (bar,) = axes.plot([], [], color=ORANGE, linewidth=7, solid_capstyle="butt", animated=True)
+
+    def show(h: int) -> None:
+        share = 0.0 if h >= len(u) else u[h] / most
+        bar.set_data([0, -share], [-1.35, -1.35])  # a positive torque turns against the clock: to the left at the top
+
+    return show
+
+
+def _flight(axes: "Axes", run: Run, picture: Picture) -> Show:
+    """A point with the path behind it and the push that it is given, among what it has to avoid and to reach."""
+    s, u = run
+    assert picture.plane is not None  # or there is nowhere to fly
+    places, m = s[:, picture.plane], u.shape[1]
+    draw_place(axes, s[0], picture)
+    (path,) = axes.plot([], [], color=BLUE, linewidth=1.8, animated=True)
+    (push,) = axes.plot([], [], color=ORANGE, linewidth=3, solid_capstyle="round", animated=True)
+    (point,) = axes.plot([], [], "o", color=BLUE, markersize=9, animated=True)
+    low, high = _ends(places, picture)
+    reach = 0.15 * float((high - low).max()) / max(float(np.abs(u).max(initial=0.0)), 1e-12)
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    clock = axes.text(0.02, 0.98, "", fontsize=9, va="top", transform=axes.transAxes, animated=True)
+
+    def show(h: int) -> None:
+        path.set_data(places[: h + 1].T)
+        point.set_data(places[h][:, None])
+        pushed = m == 2 and h < len(u)
+        push.set_data(np.stack([places[h], places[h] + reach * u[h]]).T if pushed else [[], []])
+        clock.set_text(_time(h, picture))
+
+    return show
+
+
+def _ends(places: Float[np.ndarray, "k 2"], picture: Picture) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+    """A square that holds the path, the goal and all discs, with a margin."""
+    points = [places, *(np.array([[x - r, y - r], [x + r, y + r]]) for x, y, r in picture.discs)]
+    points += [] if picture.goal is None else [np.array([picture.goal])]
+    low, high = np.concatenate(points).min(axis=0), np.concatenate(points).max(axis=0)
+    middle, side = (low + high) / 2, 1.2 * max(float((high - low).max()), 1e-6)
+    return middle - side / 2, middle + side / 2
+
+
+def _time(h: int, picture: Picture) -> str:
+    return f"step {h}" if picture.seconds == 1.0 else f"{h * picture.seconds:.2f} s"
+
+
+def _frames(figure: "Figure", axes: "Axes", show: Show, steps: range) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
+    """What stands still is drawn once, and put under what moves."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_dpi(_DOTS)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)
+    moving = sorted((one for one in axes.get_children() if one.get_animated()), key=lambda one: one.get_zorder())
+    for h in steps:
+        show(h)
+        canvas.restore_region(still)
+        for one in moving:
+            axes.draw_artist(one)
+        yield np.array(canvas.buffer_rgba())[..., :3]
+
+
+def _gif(frames: Iterable[UInt8[np.ndarray, "height width 3"]], seconds: float) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ProblemError(
+            f"an animation needs Pillow, which Matplotlib brings along: pip install pillow ({error})"
+        ) from None
+    images = [Image.fromarray(frame) for frame in frames]
+    palette = _palette(images)
+    shown = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    each = round(min(max(1000 * seconds, _LEAST), _MOST))
+    file = io.BytesIO()
+    times = [each] * (len(shown) - 1) + [_REST]
+    shown[0].save(file, "GIF", save_all=True, append_images=shown[1:], duration=times, loop=0, optimize=False)
+    return file.getvalue()
+
+
+def _palette(images: "list[Image]") -> "Image":
+    """Colours of a few frames together: a palette for every frame would flicker, and take room."""
+    from PIL import Image
+
+    few = [images[i] for i in sorted({0, len(images) // 3, len(images) // 2, len(images) - 1})]
+    width, height = few[0].size
+    sheet = Image.new("RGB", (width, height * len(few)))
+    for i, image in enumerate(few):
+        sheet.paste(image, (0, i * height))
+    return sheet.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
