@@ -3,10 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import final
 
+import numpy as np
+from jaxtyping import Float
+
 from bidual._prepare import Setting
 from bidual._types import Episode
 from bidual.bounds import Executed, Restarts
 from bidual.learned import Look
+from bidual.models import ControlKnowledge
 from bidual.outputs import Shown, Sums
 from bidual.policies import Played
 from bidual.vpdpo import LoopState, first_state, resumed
@@ -29,6 +33,7 @@ class Course:
     rounds: int  # of evaluation, on the way to `stop_when`
     spent: int  # episodes on those
     seconds: float
+    paid: Float[np.ndarray, "n rows"] | None = None  # by every counted episode, f and g; only where there are no bounds
 
     @property
     def episodes(self) -> int:
@@ -52,6 +57,7 @@ def first_course(setting: Setting) -> Course:
         rounds=0,
         spent=0,
         seconds=0.0,
+        paid=np.zeros((0, 1 + program.equality.size)) if isinstance(setting.knowledge, ControlKnowledge) else None,
     )
 
 

@@ -11,6 +11,7 @@ from bidual._course import Course
 from bidual._keys import Draw, Purpose
 from bidual._learning import Learning, fresh_look, shown_of, still_true
 from bidual._measured import Measured, Measurement
+from bidual._paid import paid_by_each, told_of_each
 from bidual._prepare import Setting
 from bidual._types import Episode
 from bidual.learned import Learned, Look
@@ -30,7 +31,7 @@ class Running:
         self.setting, self.measured = setting, measured
         self.started = time.perf_counter() - course.seconds
         self.state = course.loop
-        self.executed, self.restarts, self.sums = course.executed, course.restarts, course.sums
+        self.executed, self.restarts, self.sums, self.paid = course.executed, course.restarts, course.sums, course.paid
         self.pending, self.policies, self.looks = list(course.pending), list(course.policies), list(course.looks)
         self.shown, self.plans, self.rounds, self.spent = course.shown, course.plans, course.rounds, course.spent
         self.said, self._place, self._whole = time.perf_counter(), course, True
@@ -53,6 +54,7 @@ class Running:
             rounds=self.rounds,
             spent=self.spent,
             seconds=self.seconds,
+            paid=self.paid,
         )
 
     @property
@@ -153,6 +155,7 @@ class Running:
             seconds=self.seconds,
             seed=setting.seed,
             delta=setting.split.delta,
+            paid=None if self.paid is None else told_of_each(setting, self.paid),
             _learning=after,
         )
 
@@ -180,7 +183,10 @@ class Running:
             self.measured.paid(self.executed.count + 1, paid)
         executed, restarts = self.executed.add_batch(paid), self.restarts.add_batch(paid)
         sums = None if self.sums is None else self.sums.add(self.setting.knowledge.pieces, episodes)
-        self.executed, self.restarts, self.sums = executed, restarts, sums
+        each = (
+            None if self.paid is None else np.concatenate([self.paid, paid_by_each(self.setting, self.sums, episodes)])
+        )
+        self.executed, self.restarts, self.sums, self.paid = executed, restarts, sums, each
 
     def _mixture(self) -> Estimates:
         setting, count = self.setting, self.executed.count

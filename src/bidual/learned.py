@@ -77,6 +77,19 @@ class Look:
         return None if self.bound is None or self.reached is None else abs(self.bound - self.reached)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """What every episode paid, by name ("objective", or a constraint), in the user's sense and units.
+
+    Single episodes do not pay what is not linear: of the names in `averaged` it is the value at the mean of all
+    episodes so far. Nothing is certified by these numbers.
+    """
+
+    values: dict[str, Float[np.ndarray, "n"]]
+    averaged: tuple[str, ...] = ()
+
+
 class AbstractLearning(abc.ABC):
     """What a run leaves behind, so that more episodes can be spent."""
 
@@ -126,6 +139,7 @@ class Learned:
     seed: int
     delta: float
     task: str | None = None
+    paid: Paid | None = None  # of controls, where no bounds tell how learning went
     _learning: AbstractLearning | None = field(default=None, repr=False)
 
     @property

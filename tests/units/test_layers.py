@@ -50,6 +50,7 @@ ROWS = (
     ("_learning",),
     ("_course",),
     ("_measured",),
+    ("_paid",),
     ("_running",),
     ("runs",),
     ("_learn",),

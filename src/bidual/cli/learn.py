@@ -124,13 +124,23 @@ def run(args: argparse.Namespace) -> int:
     if truth is not None and not args.json:
         print(truth)
     if args.out is not None:
-        optimum, figures = None if truth is None else truth.optimum, control_figures(solution, target)
+        optimum = _known_optimum(options) if truth is None else truth.optimum
+        figures = control_figures(solution, target)
         for path in write_learned(solution, args.out, target.grid, optimum, figures):
             print(f"wrote {path}", file=sys.stderr)
     if args.history is not None:
         regret = None if target.truth is None else solution.regret(target.truth)
         print(f"wrote {write_history(solution, regret, args.history)}", file=sys.stderr)
     return _exit_code(solution, args, options.episodes)
+
+
+def _known_optimum(options: Options) -> float | None:
+    """That of a task with its default parameters, where it is known."""
+    if options.target.endswith(".py") or options.settings:
+        return None
+    from bidual.tasks import find
+
+    return find(options.target).optimum
 
 
 def _options(args: argparse.Namespace) -> Options:

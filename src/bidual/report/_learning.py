@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from bidual.learned import Interval, Learned
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title
+from bidual.report._paid import paid_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +26,15 @@ _MARK: dict[str, Any] = {"color": DARK, "marker": "D", "markersize": 4, "capsize
 def learning_figure(solution: Learned, optimum: float | None = None, title: str = "") -> "Figure":
     """Bounds on the objective over the episodes and, where there are constraints, on the violation below them.
 
+    Of controls, of which nothing is bounded, what every episode paid: objective and constraints against their limits.
+
     Args:
         solution: what `learn` returned.
         optimum: the true optimum, where it is known, as a thin line.
         title: instead of the task's name and how learning ended.
     """
+    if solution.paid is not None:
+        return paid_figure(solution, solution.paid, optimum, title)
     limited = bool(solution.constraints)
     figure = new_figure(7.6, 4.6 if limited else 3.2)
     panels = figure.subplots(2 if limited else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: 1 + limited])
