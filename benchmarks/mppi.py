@@ -35,6 +35,7 @@ from pytorch_mppi import MPPI  # pyright: ignore[reportMissingImports]
 
 from bidual.control import Exponential, Receding, Sampling
 from bidual.features import computed
+from bidual.features._cosine import cosine
 from bidual.models import Simulated
 
 RESULTS = Path(__file__).parent / "results" / "mppi.json"
@@ -46,20 +47,6 @@ RNG = np.random.default_rng(0)
 OMEGA = RNG.normal(size=(N + M, D)).astype(np.float32)
 SHIFT = RNG.uniform(0, 2 * np.pi, D).astype(np.float32)
 W = (RNG.normal(size=(N, D)) * 0.1 / np.sqrt(D)).astype(np.float32)
-
-_TURN = np.linspace(0, np.pi, 2001)
-# cos on [-pi, pi] as a polynomial of degree 6 in x^2.
-_EVEN = np.polynomial.Chebyshev.fit(_TURN**2, np.cos(_TURN), 6).convert(kind=np.polynomial.Polynomial).coef
-
-
-def cosine(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The cosine by range reduction and a polynomial: `jnp.cos` would take most of the time on CPU."""
-    turned = x - 2 * np.float32(np.pi) * jnp.round(x * np.float32(0.5 / np.pi))
-    y = turned * turned
-    total = jnp.full_like(y, _EVEN[-1])
-    for coefficient in _EVEN[-2::-1]:
-        total = total * y + np.float32(coefficient)
-    return total
 
 
 def move(s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "n"]:

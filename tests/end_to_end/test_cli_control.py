@@ -48,3 +48,29 @@ def test_what_does_not_go_with_controls_is_refused_in_words(bidual, words, told)
     assert process.returncode == 2
     assert told in process.stderr
     assert "Traceback" not in process.stderr
+
+
+SWEEP = """\
+episodes = 3
+evaluation = 2
+tasks = "lqr-effort"
+[set]
+horizon = 4
+budget = [1.0, 2.0]
+"""
+
+
+def test_budgets_of_controls_are_swept(bidual, tmp_path):
+    """Two cells, each a run of its own that can be evaluated; done once, they are not done again."""
+    (tmp_path / "budgets.toml").write_text(SWEEP)
+    process = bidual("sweep", "budgets.toml", "--workers", "1", "--json")
+    assert process.returncode == 0, process.stderr
+    cells = json.loads(process.stdout)["cells"]
+    names = [f"lqr-effort_budget={budget}_seed=0" for budget in ("1.0", "2.0")]
+    assert [(cell["name"], cell["status"]) for cell in cells] == [(name, "finished") for name in names]
+    assert [cell["result"]["constraints"][0]["limit"] for cell in cells] == [1.0, 2.0]
+    again = bidual("sweep", "budgets.toml", "--workers", "1", "--json")
+    assert "2 of 2 cells were finished before" in again.stderr
+    found = bidual("evaluate", tmp_path / "runs" / "budgets" / names[0], "--episodes", "4", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["task"] == "lqr-effort"

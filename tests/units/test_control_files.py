@@ -266,3 +266,11 @@ def test_nothing_but_json_and_numbers_is_in_a_file(tmp_path):
     words, arrays = _read(tmp_path / "p.bidual")
     assert json.loads(json.dumps(words, allow_nan=False)) == words
     assert {array.dtype.kind for array in arrays.values()} == {"f"}
+
+
+def test_a_mixture_says_what_it_mixes():
+    table = bd.policies.DeterministicPolicy(np.zeros((2, 3), dtype=np.int32), 2)
+    half = np.array([0.5, 0.5])
+    assert repr(Mixture(half, (_affine(), _random()))) == "Mixture(2 controllers, weights [0.5 0.5])"
+    assert repr(Mixture(half, (table, table))) == "Mixture(2 deterministic policies, weights [0.5 0.5])"
+    assert repr(Mixture(half, (table, _affine()))) == "Mixture(2 policies, weights [0.5 0.5])"

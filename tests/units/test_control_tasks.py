@@ -13,7 +13,7 @@ import bidual as bd
 from bidual import control
 from bidual._errors import ProblemError, TaskError
 from bidual.cli._exploring import controls_named, explorer_named
-from bidual.cli._options import Options, unknown_of
+from bidual.cli._options import Options, unknown_of, worthwhile
 from bidual.cli._target import load_target
 from bidual.tasks import _control_envs, _control_laws
 from bidual.tasks.lqr import NOISE, exact
@@ -278,6 +278,13 @@ def test_such_tasks_can_be_learned_and_not_solved():
         unknown_of(Options("lqr", support="declared"))
     with pytest.raises(TaskError, match="moves vectors"):
         unknown_of(Options("lqr", confidence="ball"))
+
+
+def test_a_task_says_how_many_episodes_it_is_worth():
+    """An episode of controls takes a second, one of a finite model a thousandth of it."""
+    for entry in bd.tasks.ENTRIES:
+        assert entry.episodes == 1000 if entry.name not in NAMES else 12 <= entry.episodes <= 120
+    assert (worthwhile("pendulum"), worthwhile("rover"), worthwhile("mine.py")) == (12, 1000, 1000)
 
 
 def test_names_of_explorers_mean_an_optimism_here():

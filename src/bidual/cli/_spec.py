@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, final
 
 from bidual._errors import TaskError
 from bidual.cli._cells import Cell
-from bidual.cli._options import Options
+from bidual.cli._options import Options, worthwhile
 from bidual.cli._values import check_distinct, check_known, list_of, option, setting
 
 _OWN = ("tasks", "seeds", "out", "grid", "set")
@@ -163,7 +163,8 @@ def _cell(
     """Axes that end in an equals sign are parameters of the task, the others are options."""
     settings = tuple(f"{axis.key}{value}" for axis, value in combination if axis.key.endswith("="))
     chosen = {axis.key: value for axis, value in combination if not axis.key.endswith("=")}
-    options = Options(target=task.target, settings=settings, seed=seed, **single, **chosen)
+    given = {"episodes": worthwhile(task.target), **single, **chosen}
+    options = Options(target=task.target, settings=settings, seed=seed, **given)
     words = [f"{axis.key.removesuffix('=')}={_told(value)}" for axis, value in combination if axis.named]
     group = _safe("_".join([task.label, *words]))
     name = f"{group}_seed={seed}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bidual._errors import TaskError
 from bidual.cli._exploring import DUALS, EXPLORERS
 from bidual.cli._history import write_history
-from bidual.cli._options import Options, learned, unknown_of
+from bidual.cli._options import Options, learned, unknown_of, worthwhile
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -58,7 +58,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
     )
-    parser.add_argument("--episodes", type=int, metavar="N", help="to learn from (default 1000)")
+    parser.add_argument(
+        "--episodes", type=int, metavar="N", help="to learn from (default 1000, or what 'bidual tasks' says)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of everything random (default 0)")
     parser.add_argument(
         "--delta", type=float, default=0.05, help="all bounds hold at once with probability 1 - delta (default 0.05)"
@@ -69,7 +71,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="whether the learner is told which states can follow, where a model is simulated (default declared)",
     )
     parser.add_argument(
-        "--evaluation", type=int, metavar="N", help="fresh episodes to evaluate the policy on (default a share of N)"
+        "--evaluation",
+        type=int,
+        metavar="N",
+        help="fresh episodes to evaluate the policy on (default a third of --episodes, at least 50)",
     )
     parser.add_argument(
         "--stop-gap", type=float, metavar="G", help="stop as soon as the policy is certified to be this near to optimal"
@@ -157,7 +162,7 @@ def _options(args: argparse.Namespace) -> Options:
     return Options(
         target=args.target,
         settings=tuple(args.settings),
-        episodes=1000 if args.episodes is None else args.episodes,
+        episodes=worthwhile(args.target) if args.episodes is None else args.episodes,
         seed=args.seed,
         delta=args.delta,
         support=args.support,

@@ -17,7 +17,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import json
 
-        keys = ("name", "summary", "source", "constraints", "optimum", "parameters")
+        keys = ("name", "summary", "source", "constraints", "optimum", "parameters", "episodes")
         print(json.dumps([{key: getattr(entry, key) for key in keys} for entry in ENTRIES], indent=2))
         return 0
     for entry in ENTRIES:
@@ -26,5 +26,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"    {entry.summary}")
         optimum = "unknown" if entry.optimum is None else f"{entry.optimum:.6f}"
         print(f"    optimum {optimum}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}")
+        print(f"    learned from {entry.episodes} episodes unless --episodes says otherwise")
         print(f"    from {entry.source}")
     return 0

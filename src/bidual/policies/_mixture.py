@@ -13,6 +13,13 @@ from bidual.policies._control import ControlPolicy
 from bidual.policies._decoded import DecodedPolicy
 from bidual.policies._markov import DeterministicPolicy, MarkovPolicy
 
+_WORDS = {
+    DeterministicPolicy: "deterministic policies",
+    MarkovPolicy: "Markov policies",
+    DecodedPolicy: "decoded policies",
+    ControlPolicy: "controllers",
+}
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -48,4 +55,6 @@ class Mixture(AbstractPolicy):
         write_controls(members, self.weights, path)
 
     def __repr__(self) -> str:
-        return f"Mixture({len(self.members)} deterministic policies, weights {np.round(self.weights, 4)})"
+        kinds = {_WORDS[type(member)] for member in self.members}
+        what = kinds.pop() if len(kinds) == 1 else "policies"
+        return f"Mixture({len(self.members)} {what}, weights {np.round(self.weights, 4)})"

@@ -90,6 +90,7 @@ class Entry:
     constraints: tuple[str, ...]
     optimum: float | None  # of the default parameters, in the task's own sense; None: nobody knows it
     build: Callable[..., Task]
+    episodes: int = 1000  # that are worth learning from, unless another number is asked for
 
     @property
     def parameters(self) -> dict[str, float | int]:

@@ -80,6 +80,7 @@ ENTRY = Entry(
     constraints=(),
     optimum=5.570863,
     build=lqr,
+    episodes=120,
 )
 EFFORT = Entry(
     name="lqr-effort",
@@ -88,4 +89,5 @@ EFFORT = Entry(
     constraints=("effort",),
     optimum=6.634285,
     build=lqr_effort,
+    episodes=120,
 )

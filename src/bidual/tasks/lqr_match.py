@@ -83,4 +83,5 @@ ENTRY = Entry(
     constraints=("effort",),
     optimum=0.406355,
     build=lqr_match,
+    episodes=120,
 )

@@ -79,6 +79,7 @@ ENTRY = Entry(
     constraints=(),
     optimum=None,
     build=pendulum,
+    episodes=12,
 )
 EFFORT = Entry(
     name="pendulum-effort",
@@ -87,4 +88,5 @@ EFFORT = Entry(
     constraints=("effort",),
     optimum=None,
     build=pendulum_effort,
+    episodes=12,
 )

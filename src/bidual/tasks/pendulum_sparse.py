@@ -89,6 +89,7 @@ ENTRY = Entry(
     constraints=(),
     optimum=None,
     build=pendulum_sparse,
+    episodes=12,
 )
 EFFORT = Entry(
     name="pendulum-sparse-effort",
@@ -97,4 +98,5 @@ EFFORT = Entry(
     constraints=("effort",),
     optimum=None,
     build=pendulum_sparse_effort,
+    episodes=12,
 )

@@ -83,6 +83,7 @@ ENTRY = Entry(
     constraints=("effort",),
     optimum=None,
     build=pendulum_spread,
+    episodes=12,
 )
 SPARSE_SPREAD = Entry(
     name="pendulum-sparse-spread",
@@ -91,4 +92,5 @@ SPARSE_SPREAD = Entry(
     constraints=("effort",),
     optimum=None,
     build=pendulum_sparse_spread,
+    episodes=12,
 )

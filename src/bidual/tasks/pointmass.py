@@ -128,6 +128,7 @@ ENTRY = Entry(
     constraints=("obstacle",),
     optimum=None,
     build=pointmass,
+    episodes=40,
 )
 MATCH = Entry(
     name="pointmass-match",
@@ -136,4 +137,5 @@ MATCH = Entry(
     constraints=("obstacle", "effort"),
     optimum=None,
     build=pointmass_match,
+    episodes=40,
 )
