@@ -30,6 +30,8 @@ class Interval:
     upper: float | None
 
     def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return f"{self.value:.6g} on average, no interval is claimed"
         # Six digits of the largest: an end at 0 is known up to what rounding can do, and nobody reads -2e-08.
         ends = [end for end in (self.lower, self.upper) if end is not None]
         digits = 5 - math.floor(math.log10(max(map(abs, [self.value, *ends])) or 1.0))

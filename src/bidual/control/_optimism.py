@@ -134,7 +134,7 @@ class Hallucinated(AbstractOptimism):
     """
 
     beta: float = 0.01
-    rank: int | None = 64
+    rank: int | None = 32
 
     def __post_init__(self) -> None:
         _check("Hallucinated", "beta", self.beta)
@@ -167,7 +167,7 @@ class Bonus(AbstractOptimism):
     """
 
     kappa: float
-    rank: int | None = 64
+    rank: int | None = 32
 
     def __post_init__(self) -> None:
         _check("Bonus", "kappa", self.kappa)

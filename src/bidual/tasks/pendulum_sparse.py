@@ -79,7 +79,7 @@ def _explorer() -> "Controls":
 
     # A sequence of 100 controls that balances at the top is hardly ever drawn; half of it, again and again, is. Nothing
     # is random but the planner, so one path of the model says what a plan is worth.
-    return Controls(Hallucinated(0.1), icem(128, 8, deviation=1.0), Mpc(4, 50), rollouts=1, push=0.1)
+    return Controls(Hallucinated(0.1, rank=64), icem(128, 8, deviation=1.0), Mpc(4, 50), rollouts=1, push=0.1)
 
 
 ENTRY = Entry(
