@@ -64,7 +64,7 @@ def hallucinated() -> dict[str, Any]:
     known, rng = learned(20), np.random.default_rng(0)
     ways: dict[str, AbstractOptimism] = {
         "mean": Mean(),
-        "bonus, rank 64": Bonus(1.0),
+        "bonus, rank 64": Bonus(1.0, 64),
         **{f"rank {rank or 'full'}": Hallucinated(0.01, rank) for rank in RANKS},
     }
     start, controls, extras, noise = (
