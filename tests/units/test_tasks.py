@@ -37,7 +37,7 @@ CONVEX = {
 # Which have no known finite model: see units/test_lock.py and units/test_control_tasks.py.
 LEARNED = (
     *("lock", "lock-spread", "lqr", "lqr-effort", "lqr-match", "pointmass", "pointmass-match"),
-    *("pendulum", "pendulum-effort", "pendulum-spread"),
+    *("pendulum", "pendulum-effort", "pendulum-spread", "inverted-pendulum", "inverted-pendulum-effort"),
     *("pendulum-sparse", "pendulum-sparse-effort", "pendulum-sparse-spread"),
 )
 NAMES = [entry.name for entry in bd.tasks.ENTRIES if entry.name not in (*CONVEX, *LEARNED)]

@@ -14,6 +14,8 @@ from bidual.tasks.lock import ENTRY as _lock
 from bidual.tasks.lock import SPREAD as _lock_spread
 from bidual.tasks.lock_discrete import DISCRETE as _lock_discrete
 from bidual.tasks.lock_discrete import SPREAD as _lock_discrete_spread
+from bidual.tasks.inverted_pendulum import EFFORT as _inverted_pendulum_effort
+from bidual.tasks.inverted_pendulum import ENTRY as _inverted_pendulum
 from bidual.tasks.lqr import EFFORT as _lqr_effort
 from bidual.tasks.lqr import ENTRY as _lqr
 from bidual.tasks.lqr_match import ENTRY as _lqr_match
@@ -52,6 +54,8 @@ ENTRIES = (
     _perturbation,
     _lock,
     _lock_spread,
+    _inverted_pendulum,
+    _inverted_pendulum_effort,
     _lqr,
     _lqr_effort,
     _lqr_match,

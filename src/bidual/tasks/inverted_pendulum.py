@@ -1,0 +1,88 @@
+"""MuJoCo's pole on a cart, to be kept upright for a thousand steps: an environment whose law nobody wrote down here."""
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.features import Computed, computed, linear, signal
+from bidual.models import KNR
+from bidual.problem import Problem
+from bidual.tasks._task import Entry, Picture, Task, open_limit
+
+if TYPE_CHECKING:
+    from bidual.explorers import Controls
+
+_STRONGEST, _FALLEN = 3.0, 0.2  # the force, and the angle at which an episode ends
+_PICTURE = Picture(("place", "angle", "speed", "spin"), ("force",), seconds=0.04)
+
+
+def inverted_pendulum(horizon: int = 1000) -> Task:
+    """Maximise the number of steps upright, less 10 angle^2 + place^2 + 0.1 speed^2 + 0.1 spin^2 and 0.001 force^2."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.upright - x.swing - 0.001 * x.effort)))
+
+
+def inverted_pendulum_effort(budget: float = 200.0, horizon: int = 1000) -> Task:
+    """The same without a cost of force, whose expected sum of squares must be within `budget`."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.upright - x.swing), {"effort": x.effort <= open_limit("budget", budget)}))
+
+
+def _task(problem: Problem) -> Task:
+    # Near the top the law is nearly linear, and a linear model needs few steps: episodes are short at first.
+    model, env = KNR(linear(), ridge=1e-3), "InvertedPendulum-v5"
+    return Task(problem, None, model=model, env=env, explorer=_explorer(), picture=_PICTURE)
+
+
+def _signals() -> Computed:
+    return computed(
+        upright=signal(_upright, 0.0, 1.0),
+        swing=signal(_swing, 0.0, 20.0),
+        effort=signal(_effort, 0.0, _STRONGEST**2),
+    )
+
+
+def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    """What rollouts of the model know of the end of an episode."""
+    return jnp.where(jnp.abs(y[1]) <= _FALLEN, 1.0, 0.0).astype(y.dtype)
+
+
+def _swing(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    place, angle, speed, spin = y
+    return 10 * angle**2 + place**2 + 0.1 * speed**2 + 0.1 * spin**2
+
+
+def _effort(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    return u @ u
+
+
+def _explorer() -> "Controls":
+    from bidual.control import Chain, Descent, Mean, Mpc, icem
+    from bidual.explorers import Controls
+
+    return Controls(Mean(), Chain(icem(32, 2), Descent(2)), Mpc(1, 30), rollouts=1)
+
+
+ENTRY = Entry(
+    name="inverted-pendulum",
+    summary="keep a pole upright on a cart for 1000 steps (to be learned; needs the extra mujoco)",
+    source="Gymnasium's InvertedPendulum-v5, by MuJoCo",
+    constraints=(),
+    optimum=None,
+    build=inverted_pendulum,
+    episodes=8,
+)
+EFFORT = Entry(
+    name="inverted-pendulum-effort",
+    summary="the same, with an expected sum of squared forces within `budget` (to be learned; needs the extra mujoco)",
+    source="Gymnasium's InvertedPendulum-v5, by MuJoCo, with a limit added here",
+    constraints=("effort",),
+    optimum=None,
+    build=inverted_pendulum_effort,
+    episodes=8,
+)
