@@ -34,11 +34,12 @@ CONVEX = {
     "lock-discrete-spread": ("goal", 0.8 * 1.5**0.5),
     "perturbation": ("cost", 0.3255),
 }
-# Which have no known finite model: see units/test_lock.py and units/test_control_tasks.py.
+# Which have no known finite model: see units/test_lock.py, units/test_control_tasks.py and units/test_lc3_tasks.py.
 LEARNED = (
     *("lock", "lock-spread", "lqr", "lqr-effort", "lqr-match", "pointmass", "pointmass-match"),
     *("pendulum", "pendulum-effort", "pendulum-spread", "inverted-pendulum", "inverted-pendulum-effort"),
     *("pendulum-sparse", "pendulum-sparse-effort", "pendulum-sparse-spread"),
+    *("mountain-car", "mountain-car-effort", "cartpole", "cartpole-effort", "acrobot", "acrobot-effort"),
 )
 NAMES = [entry.name for entry in bd.tasks.ENTRIES if entry.name not in (*CONVEX, *LEARNED)]
 LIMITED = [name for name in NAMES if "budget" in bd.tasks.find(name).parameters]

@@ -5,21 +5,27 @@ from bidual.tasks._task import Entry as Entry
 from bidual.tasks._task import Grid as Grid
 from bidual.tasks._task import Picture as Picture
 from bidual.tasks._task import Task as Task
+from bidual.tasks.acrobot import EFFORT as _acrobot_effort
+from bidual.tasks.acrobot import ENTRY as _acrobot
 from bidual.tasks.box import ENTRY as _box
+from bidual.tasks.cartpole import EFFORT as _cartpole_effort
+from bidual.tasks.cartpole import ENTRY as _cartpole
 from bidual.tasks.cliffwalking import ENTRY as _cliffwalking
 from bidual.tasks.deep_sea_treasure import ENTRY as _deep_sea_treasure
 from bidual.tasks.frozenlake import ENTRY as _frozenlake
 from bidual.tasks.inventory import ENTRY as _inventory
+from bidual.tasks.inverted_pendulum import EFFORT as _inverted_pendulum_effort
+from bidual.tasks.inverted_pendulum import ENTRY as _inverted_pendulum
 from bidual.tasks.lock import ENTRY as _lock
 from bidual.tasks.lock import SPREAD as _lock_spread
 from bidual.tasks.lock_discrete import DISCRETE as _lock_discrete
 from bidual.tasks.lock_discrete import SPREAD as _lock_discrete_spread
-from bidual.tasks.inverted_pendulum import EFFORT as _inverted_pendulum_effort
-from bidual.tasks.inverted_pendulum import ENTRY as _inverted_pendulum
 from bidual.tasks.lqr import EFFORT as _lqr_effort
 from bidual.tasks.lqr import ENTRY as _lqr
 from bidual.tasks.lqr_match import ENTRY as _lqr_match
 from bidual.tasks.media import ENTRY as _media
+from bidual.tasks.mountain_car import EFFORT as _mountain_car_effort
+from bidual.tasks.mountain_car import ENTRY as _mountain_car
 from bidual.tasks.pendulum import EFFORT as _pendulum_effort
 from bidual.tasks.pendulum import ENTRY as _pendulum
 from bidual.tasks.pendulum_sparse import EFFORT as _pendulum_sparse_effort
@@ -67,6 +73,12 @@ ENTRIES = (
     _pendulum_sparse_spread,
     _pointmass,
     _pointmass_match,
+    _mountain_car,
+    _mountain_car_effort,
+    _cartpole,
+    _cartpole_effort,
+    _acrobot,
+    _acrobot_effort,
 )
 
 

@@ -1,0 +1,92 @@
+"""Two links to be swung up by a torque between them: the acrobot, paid by the height of both ends."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.features import Computed, computed, fourier, signal
+from bidual.models import KNR
+from bidual.problem import Problem
+from bidual.tasks._lc3_laws import LINK_STEP, flung_as_shown
+from bidual.tasks._task import Entry, Picture, Task, open_limit
+
+if TYPE_CHECKING:
+    from bidual.explorers import Controls
+
+LAW = partial(flung_as_shown, xp=jnp)  # for planners that are told
+_NAMES = ("upper cosine", "upper sine", "lower cosine", "lower sine", "upper speed", "lower speed")
+_PICTURE = Picture(_NAMES, ("torque",), seconds=LINK_STEP)
+
+
+def acrobot(horizon: int = 200) -> Task:
+    """Maximise the sum of the heights of the middle joint and of the tip, of the states arrived at."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.height)), plans=1)
+
+
+def acrobot_effort(budget: float = 100.0, horizon: int = 200) -> Task:
+    """The same with an expected sum of torque^2 within `budget`."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.height), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
+
+
+def _task(problem: Problem, plans: int) -> Task:
+    # LC3 has 200 features and a ridge of 0.01, with which one step is foretold three to four times worse.
+    model = KNR(fourier(400, 4.5), ridge=1e-5)
+    return Task(problem, None, model=model, env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+
+
+def _signals() -> Computed:
+    return computed(height=signal(_height, -2.0, 2.0), effort=signal(_effort, 0.0, 1.0))
+
+
+def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
+    """Of the joint, -cos(first), and of the tip's link, -cos(first + second): each between -1 and 1."""
+    return -y[0] - (y[0] * y[2] - y[1] * y[3])
+
+
+def _effort(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
+    return u @ u
+
+
+def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+    from bidual.tasks._lc3_envs import Acrobot
+
+    return Acrobot()
+
+
+def _explorer(plans: int) -> "Controls":
+    from bidual.control import Mpc, Thompson, mppi
+    from bidual.explorers import Controls, Corrective
+
+    inner = Corrective(gap=None, max_plans=plans)
+    return Controls(Thompson(0.1), mppi(256, 3, deviation=1.0), Mpc(3, 30), inner=inner, rollouts=2)
+
+
+ENTRY = Entry(
+    name="acrobot",
+    summary="swing two links up by a torque between them (to be learned)",
+    source=(
+        "Gymnasium's Acrobot-v1 with any torque up to 1, paid by height for 200 steps as in LC3 "
+        "(Kakade et al. 2020), which has three torques"
+    ),
+    constraints=(),
+    optimum=None,
+    build=acrobot,
+    episodes=50,
+)
+EFFORT = Entry(
+    name="acrobot-effort",
+    summary="the same, with an expected sum of squared torques within `budget` (to be learned)",
+    source="the same acrobot, with a limit added here",
+    constraints=("effort",),
+    optimum=None,
+    build=acrobot_effort,
+    episodes=50,
+)

@@ -1,0 +1,91 @@
+"""A pole to be balanced on a cart, nearly upright at first: the cart pole, paid by the pole's height."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.features import Computed, computed, fourier, signal
+from bidual.models import KNR
+from bidual.problem import Problem
+from bidual.tasks._lc3_laws import CART_STEP, balanced
+from bidual.tasks._task import Entry, Picture, Task, open_limit
+
+if TYPE_CHECKING:
+    from bidual.explorers import Controls
+
+LAW = partial(balanced, xp=jnp)  # for planners that are told
+_AWAY = 0.01  # what a squared metre away from the middle costs
+_LEAST = -2.0  # upside down, ten metres away: no step costs more
+_PICTURE = Picture(("position", "speed", "angle", "turning speed"), ("force",), seconds=CART_STEP)
+
+
+def cartpole(horizon: int = 200) -> Task:
+    """Maximise the sum of cos(angle) - 0.01 position^2 of the states arrived at."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.upright)), plans=1)
+
+
+def cartpole_effort(budget: float = 1.0, horizon: int = 200) -> Task:
+    """The same with an expected sum of force^2 within `budget`; a force of 1 is ten newtons."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.upright), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
+
+
+def _task(problem: Problem, plans: int) -> Task:
+    phi = fourier(200, 1.5)  # of position, speed, angle, its speed and force in their units, as in LC3
+    return Task(problem, None, model=KNR(phi, ridge=5e-4), env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+
+
+def _signals() -> Computed:
+    return computed(upright=signal(_upright, _LEAST, 1.0), effort=signal(_effort, 0.0, 1.0))
+
+
+def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    return jnp.cos(y[2]) - _AWAY * y[0] ** 2
+
+
+def _effort(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    return u @ u
+
+
+def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+    from bidual.tasks._lc3_envs import CartPole
+
+    return CartPole()
+
+
+def _explorer(plans: int) -> "Controls":
+    from bidual.control import Mpc, Thompson, icem
+    from bidual.explorers import Controls, Corrective
+
+    inner = Corrective(gap=None, max_plans=plans)
+    return Controls(Thompson(0.3), icem(128, 5, deviation=0.2), Mpc(5, 50), inner=inner, rollouts=4)
+
+
+ENTRY = Entry(
+    name="cartpole",
+    summary="balance a pole on a cart (to be learned)",
+    source=(
+        "Gymnasium's CartPole-v1 with any force up to 10 N, paid by height for 200 steps as in LC3 "
+        "(Kakade et al. 2020), which has two forces"
+    ),
+    constraints=(),
+    optimum=None,
+    build=cartpole,
+    episodes=20,
+)
+EFFORT = Entry(
+    name="cartpole-effort",
+    summary="the same, with an expected sum of squared forces within `budget` (to be learned)",
+    source="the same cart and pole, with a limit added here",
+    constraints=("effort",),
+    optimum=None,
+    build=cartpole_effort,
+    episodes=20,
+)

@@ -1,0 +1,88 @@
+"""A car in a valley that has to swing back before its engine can drive it out: the mountain car, paid by position."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bidual.features import Computed, computed, fourier, signal
+from bidual.models import KNR
+from bidual.problem import Problem
+from bidual.tasks._lc3_laws import FASTEST, LEFT, RIGHT, driven
+from bidual.tasks._task import Entry, Picture, Task, open_limit
+
+if TYPE_CHECKING:
+    from bidual.explorers import Controls
+
+GOAL = 0.45  # where Gymnasium's flag stands
+LAW = partial(driven, xp=jnp)  # for planners that are told
+_PICTURE = Picture(("position", "speed"), ("force",))
+
+
+def mountain_car(horizon: int = 200) -> Task:
+    """Maximise the sum of the positions that the car arrives at."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.position)), plans=1)
+
+
+def mountain_car_effort(budget: float = 60.0, horizon: int = 200) -> Task:
+    """The same with an expected sum of force^2 within `budget`."""
+    import cvxpy as cp
+
+    x = _signals().embedding(horizon, total=True)
+    return _task(Problem(cp.Maximize(x.position), {"effort": x.effort <= open_limit("budget", budget)}), plans=5)
+
+
+def _task(problem: Problem, plans: int) -> Task:
+    # As in LC3 (ridge 0.01 there), but speeds in units of the fastest: else all are alike to a bandwidth of 1.3.
+    model = KNR(fourier(100, 1.3, scales=(1.0, FASTEST, 1.0)), ridge=1e-4)
+    return Task(problem, None, model=model, env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+
+
+def _signals() -> Computed:
+    return computed(position=signal(_position, LEFT, RIGHT), effort=signal(_effort, 0.0, 1.0))
+
+
+def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
+    return y[0]
+
+
+def _effort(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
+    return u @ u
+
+
+def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+    from bidual.tasks._lc3_envs import MountainCar
+
+    return MountainCar()
+
+
+def _explorer(plans: int) -> "Controls":
+    from bidual.control import Mpc, Thompson, icem
+    from bidual.explorers import Controls, Corrective
+
+    sampler, inner = icem(128, 5, deviation=1.0), Corrective(gap=None, max_plans=plans)
+    return Controls(Thompson(0.3), sampler, Mpc(10, 110), inner=inner, rollouts=4)
+
+
+ENTRY = Entry(
+    name="mountain-car",
+    summary="drive out of a valley with a weak engine (to be learned)",
+    source="Gymnasium's MountainCarContinuous-v0, paid by position for 200 steps as in LC3 (Kakade et al. 2020)",
+    constraints=(),
+    optimum=None,
+    build=mountain_car,
+    episodes=20,
+)
+EFFORT = Entry(
+    name="mountain-car-effort",
+    summary="the same, with an expected sum of squared forces within `budget` (to be learned)",
+    source="the same car, with a limit added here",
+    constraints=("effort",),
+    optimum=None,
+    build=mountain_car_effort,
+    episodes=20,
+)
