@@ -219,7 +219,7 @@ def _controls_in_words(setting: Setting, knowledge: ControlKnowledge) -> tuple[s
         if not np.isfinite([low[part.position], high[part.position]]).all()
     ]
     if free:
-        words.append(f"nothing is certified of what depends on {', '.join(free)}: no bounds were declared")
+        words.append(f"nothing is certified of what this policy pays for {', '.join(free)}: no bounds were declared")
     words.append(
         f"intervals of the policies' own episodes hold together with probability {1 - setting.split.delta:.6g}, "
         "whatever the model"

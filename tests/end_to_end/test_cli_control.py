@@ -22,6 +22,7 @@ def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
     assert (tmp_path / "results" / "episodes.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "results" / "episode.gif").exists()  # there is nothing to see in motion
     assert json.loads((tmp_path / "results" / "solution.json").read_text())["value"] == told["value"]
+    assert "check passed" in bidual("check", "results").stdout
 
 
 def test_what_flies_is_shown_in_motion(bidual, tmp_path):

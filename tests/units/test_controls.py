@@ -182,7 +182,7 @@ def test_convex_problems_and_signals_without_bounds():
     assert solution.value < 3
     assert not np.isfinite(solution.constraint("speed").violation_upper)
     assert solution.output("uniform mixture").constraints["speed"].upper is None
-    assert "nothing is certified of what depends on free" in str(solution)
+    assert "nothing is certified of what this policy pays for free" in str(solution)
 
 
 @pytest.mark.parametrize("execution", [control.OpenLoop(), control.Mpc(every=5), control.Mpc(every=2, horizon=6)])

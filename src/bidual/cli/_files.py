@@ -32,14 +32,17 @@ def write_learned(
     optimum: float | None,
     figures: "Iterable[tuple[str, Figure | bytes]]" = (),
 ) -> list[Path]:
-    """Save the JSON of what was learned, its figures and a policy that reads observations; return the files."""
+    """Save the JSON of what was learned, its figures and, where it reads observations, the policy; return the files."""
     from bidual.policies import ControlPolicy, DecodedPolicy, Mixture
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = _write(solution, folder, chain(_learning_figures(solution, grid, optimum), figures))
-    if isinstance(solution.policy, DecodedPolicy | ControlPolicy | Mixture):
+    if isinstance(solution.policy, DecodedPolicy):
         paths.append(folder / "policy.bidual")
         solution.policy.save(paths[-1])
+    if isinstance(solution.policy, ControlPolicy | Mixture):
+        paths.append(folder / "solution.bidual")
+        solution.save(paths[-1])
     return paths
 
 
