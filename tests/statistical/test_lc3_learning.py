@@ -1,6 +1,7 @@
 """How well the tasks of LC3 are learned, by the explorers that come with them, and by planners that know the law.
 
-Seeds are fixed: nothing here is random from run to run. Settings were chosen on seeds from 100 on; these are 0 to 3.
+Seeds are fixed, and settings were chosen on others (from 100 on). Where machines round differently episodes differ:
+so claims are of means, with room for their standard errors.
 """
 
 import importlib
@@ -82,24 +83,35 @@ def test_the_pole_is_balanced_as_well_as_by_who_knows_the_law():
 
 
 def test_the_acrobot_swings_nearly_as_high_as_by_who_knows_the_law():
-    """A tenth of what that earns above hanging still (-400) is 41: last 25 of 50 episodes, three of four seeds and all.
+    """Of what that earns above hanging still (-400), 93 % over the last 25 of 50 episodes of four seeds.
 
-    They earn -18, 3, -6 and -57, the planner that knows the law 11 on average over eight seeds (standard error 11).
+    They earn -18, 3, -6 and -57, with the law known it is 11 on average over eight seeds. The standard error of the
+    difference, 17, is 4 %, so 85 % is asked for.
     """
     hanging = -400.0
     known = np.mean([_known("acrobot", seed)[0] for seed in range(8)]) - hanging
     assert known >= 350.0
-    earned = np.array([_learned("acrobot", 50, seed)[0][25:, 0].mean() for seed in range(4)]) - hanging
-    assert (earned >= 0.9 * known).sum() >= 3
-    assert earned.mean() >= 0.9 * known
+    earned = np.array([_learned("acrobot", 50, seed)[0][:, 0] for seed in range(4)]) - hanging
+    assert earned[:, 25:].mean() >= 0.85 * known
+    assert earned[:, 0].max() <= 0.1 * known  # at random: the test has power
 
 
 def test_the_car_keeps_its_budget_of_effort():
-    """Second halves of 24 episodes: over the limit by at most a twentieth in each seed; without it 150 is spent.
+    """Second halves of 24 episodes: efforts of 62.3, 49.4, 58.7 and 54.5, together 6 % below the limit of 60.
 
-    Efforts are 62.3, 49.4, 58.7 and 54.5. Mixtures of plans have members that stay in the valley, so not every episode
-    leads out of it: 42 of 48 earn 50 and more, and three quarters are asked for.
+    The standard error is 3, so a twentieth over the limit would be seen; without it 150 and more is spent. Mixtures of
+    plans have members that stay in the valley: 42 of 48 episodes earn 50 and more, and three quarters are asked for.
     """
     halves = np.array([_learned("mountain-car-effort", 24, seed)[0][12:] for seed in range(4)])
-    assert np.all(halves[:, :, 1].mean(axis=1) <= 1.05 * 60.0)
+    assert halves[:, :, 1].mean() <= 1.05 * 60.0
     assert np.mean(halves[:, :, 0] >= 50.0) >= 0.75
+
+
+def test_the_cart_keeps_its_budget_of_effort():
+    """Second halves of 20 episodes: efforts of 0.75, 0.80, 1.12 and 0.90, together 0.89 (standard error 0.16) of 1.
+
+    Without a limit 3 is spent. In 37 of 40 episodes the pole is up to the end, and four fifths are asked for.
+    """
+    halves = np.array([_learned("cartpole-effort", 20, seed)[0][10:] for seed in range(4)])
+    assert halves[:, :, 1].mean() <= 1.05 + 2 * 0.16
+    assert np.mean(halves[:, :, 0] >= 190.0) >= 0.8
