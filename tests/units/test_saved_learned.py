@@ -559,7 +559,7 @@ DAMAGED = {
     "functionals that are none": ("ball", _plus("numbers", 0, 1), "numbers contains a number outside"),
     "round 0": ("ball", _put("rounds", [0]), "round 0"),
     "round one and a half": ("ball", _put("rounds", [1.5]), "is no int"),
-    "a round of astronomic number": ("ball", _put("rounds", [10**400]), "episodes"),
+    "a round of astronomic number": ("ball", _put("rounds", [10**400]), "there is no round 1000"),
     "a set of another name": ("ball", _model(set="sphere"), "there is no set 'sphere'"),
     "another successor of the end": ("observed", _set("successors", (2, 0, 0), 1), "never left"),
     "a place that is none": ("observed", _signal(0, -1), "a place that is none"),

@@ -216,7 +216,7 @@ def _round(
 ) -> Round:
     paid = stored.numbers(f"paid_{i}", None, None)
     if not len(paid):
-        raise ValueError(f"round {number} has no episodes")
+        raise ValueError(f"round {number} has 0 episodes")
     image = None
     if stored.has(f"image_{i}") and isinstance(program, ConvexProgram):
         image = stored.numbers(f"image_{i}", len(paid), program.image.size)

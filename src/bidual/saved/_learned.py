@@ -192,7 +192,7 @@ def number_of_round(written: object) -> int:
     """Rounds are counted from 1 on."""
     number = exactly(int, written)
     if not 0 < number < _MOST_ROUNDS:
-        raise ValueError(f"a round has the number {number}")
+        raise ValueError(f"there is no round {number!r:.40}")
     return number
 
 
@@ -207,7 +207,7 @@ def _round(
     linear, corners = spans
     paid = stored.numbers(f"paid_{i}", None, linear.numbers.size)
     if not len(paid):
-        raise ValueError(f"round {number} has no episodes")
+        raise ValueError(f"round {number} has 0 episodes")
     image = None if corners is None else stored.numbers(f"image_{i}", len(paid), corners.low.size)
     curved = isinstance(program, ConvexProgram)
     return Round(number, paid, image, stored.numbers(f"embedding_{i}", *shape) if curved else None)

@@ -75,7 +75,7 @@ ENTRY = Entry(
     constraints=(),
     optimum=None,
     build=inverted_pendulum,
-    episodes=8,
+    episodes=12,
 )
 EFFORT = Entry(
     name="inverted-pendulum-effort",
@@ -84,5 +84,5 @@ EFFORT = Entry(
     constraints=("effort",),
     optimum=None,
     build=inverted_pendulum_effort,
-    episodes=8,
+    episodes=12,
 )
