@@ -23,6 +23,17 @@ settings.register_profile(
 settings.load_profile("bidual")
 
 
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forgets_what_was_compiled():
+    """Every compiled program maps some pages, and Linux allows a process 65530 mappings: beyond them XLA crashes."""
+    yield
+    if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def _leaves_the_global_precision_alone():
     yield
