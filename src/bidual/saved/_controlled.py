@@ -23,7 +23,16 @@ from bidual.problem import Line
 from bidual.rounding import with_sampled_resolution
 from bidual.saved._arrays import Stored, exactly
 from bidual.saved._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
-from bidual.saved._learned import claims_of, derived, goal_of, number_of_round, record_of, spans_of, told_goal
+from bidual.saved._learned import (
+    claims_of,
+    derived,
+    goal_of,
+    number_of_round,
+    record_of,
+    spans_of,
+    stored_samples,
+    told_goal,
+)
 from bidual.saved._programs import check_limits, check_rows, restored_program, stored_program
 from bidual.saved._rows import linear_rows
 
@@ -66,7 +75,7 @@ def save_controlled(
             **arrays,
             **signal_arrays,
             **(_stored_moments(knowledge) if evidence.laws is not None else {}),
-            **_samples(evidence),
+            **stored_samples(evidence, guessed=not evidence.rounds),
             **{f"problem_{name}": array for name, array in program_arrays.items()},
         },
     )
@@ -95,24 +104,6 @@ def _members(policy: ControlPolicy | Mixture) -> tuple[tuple[ControlPolicy, ...]
     if isinstance(policy, ControlPolicy):
         return (policy,), np.ones(1)
     return tuple(member for member in policy.members if isinstance(member, ControlPolicy)), policy.weights
-
-
-def _samples(evidence: Controlled) -> dict[str, np.ndarray]:
-    """Samples and multipliers; what is not there is left out."""
-    corners, record = evidence.corners, evidence.record
-    arrays = {
-        "numbers": evidence.linear.numbers.astype(np.int64),
-        "low": evidence.linear.low,
-        "high": evidence.linear.high,
-        "image_low": None if corners is None else corners.low,
-        "image_high": None if corners is None else corners.high,
-        "embedding": None if evidence.rounds else evidence.embedding,
-        "gamma": None if record is None else record.gamma,
-        "point": None if record is None else record.point,
-    }
-    for i, seen in enumerate(evidence.rounds):
-        arrays |= {f"paid_{i}": seen.paid, f"image_{i}": seen.image, f"embedding_{i}": seen.embedding}
-    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _stored_signals(features: Computed) -> tuple[list[Any], dict[str, np.ndarray]]:

@@ -14,7 +14,7 @@ import numpy as np
 from bidual import _archive
 from bidual._errors import ArchiveError, CertificateError
 from bidual.bounds import Split
-from bidual.certificate import Certificate, Record, Round, Sampled, Spans, certify_sampled
+from bidual.certificate import Certificate, Controlled, Record, Round, Sampled, Spans, certify_sampled
 from bidual.constraints import constraint_results, status_of_learned
 from bidual.convex import AffineProgram, ConvexProgram
 from bidual.features import Pieces
@@ -57,14 +57,14 @@ def save_learned(
         {
             "policy": evidence.policy.table,
             **model_arrays,
-            **_written(evidence),
+            **stored_samples(evidence, guessed=_guessed(evidence.rounds, evidence.knowledge)),
             **{f"problem_{name}": array for name, array in program_arrays.items()},
         },
     )
 
 
-def _written(evidence: Sampled) -> dict[str, np.ndarray]:
-    """Samples and multipliers; what is not there is left out."""
+def stored_samples(evidence: Sampled | Controlled, *, guessed: bool) -> dict[str, np.ndarray]:
+    """Samples and multipliers, and the embedding where the value is the model's; what is not there is left out."""
     corners, record = evidence.corners, evidence.record
     arrays = {
         "numbers": evidence.linear.numbers.astype(np.int64),
@@ -72,7 +72,7 @@ def _written(evidence: Sampled) -> dict[str, np.ndarray]:
         "high": evidence.linear.high,
         "image_low": None if corners is None else corners.low,
         "image_high": None if corners is None else corners.high,
-        "embedding": evidence.embedding if _guessed(evidence.rounds, evidence.knowledge) else None,
+        "embedding": evidence.embedding if guessed else None,
         "gamma": None if record is None else record.gamma,
         "point": None if record is None else record.point,
     }
