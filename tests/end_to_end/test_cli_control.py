@@ -1,7 +1,9 @@
 """Tasks with vectors and controls on the command line."""
 
 import json
+from pathlib import Path
 
+import matplotlib.image
 import pytest
 
 pytest.importorskip("gymnasium")
@@ -66,7 +68,11 @@ def test_budgets_of_controls_are_swept(bidual, tmp_path):
     (tmp_path / "budgets.toml").write_text(SWEEP)
     process = bidual("sweep", "budgets.toml", "--workers", "1", "--json")
     assert process.returncode == 0, process.stderr
-    cells = json.loads(process.stdout)["cells"]
+    told = json.loads(process.stdout)
+    cells = told["cells"]
+    (curve,) = map(Path, told["curves"])
+    assert curve.name == "lqr-effort-budget.png"
+    assert matplotlib.image.imread(curve).std() > 0.05  # something is drawn
     names = [f"lqr-effort_budget={budget}_seed=0" for budget in ("1.0", "2.0")]
     assert [(cell["name"], cell["status"]) for cell in cells] == [(name, "finished") for name in names]
     assert [cell["result"]["constraints"][0]["limit"] for cell in cells] == [1.0, 2.0]

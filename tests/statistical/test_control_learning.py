@@ -15,7 +15,7 @@ from bidual._keys import Draw, Purpose
 from bidual._prepare import prepare_learning
 from bidual.control import Regulator, embedding, law_of
 from bidual.models import Simulated, Stage
-from bidual.tasks._control_laws import SPARSE, pushed, swung
+from bidual.tasks._control_laws import SPARSE, pushed, swung_as_shown
 from bidual.tasks.pointmass import NOISE, expert_features
 from bidual.vpdpo import first_state, vpdpo
 
@@ -153,6 +153,4 @@ def _moved(s, u):
 
 
 def _shown(s, u):
-    """The pendulum by what is seen of it."""
-    angle, speed = swung(SPARSE, jnp.stack([jnp.arctan2(s[1], s[0]), s[2]]), u, jnp)
-    return jnp.stack([jnp.cos(angle), jnp.sin(angle), speed])
+    return swung_as_shown(SPARSE, s, u, jnp)

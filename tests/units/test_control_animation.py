@@ -35,6 +35,11 @@ def _flight(H=8):
     return _episode(np.stack([x, 0.5 * np.sin(np.pi * x / 2)], axis=1), np.ones((H, 2)))
 
 
+def _cart(s):
+    cart = np.stack([s[0], np.zeros_like(s[0])])
+    return np.stack([cart, cart + np.stack([np.sin(s[1]), np.cos(s[1])])])
+
+
 def _frames(gif):
     """Frames as arrays, and how many milliseconds each is shown."""
     image = Image.open(io.BytesIO(gif))
@@ -72,6 +77,19 @@ def test_a_point_flies_to_its_goal_and_leaves_a_path():
     assert np.nonzero(blue[-1])[1].min() <= np.nonzero(blue[0])[1].max()  # the path still begins where it began
 
 
+CART = Picture(("place", "angle"), ("force",), joints=_cart, ground=((-2.0, 0.0), (2.0, 0.0)), seconds=0.05)
+
+
+def test_rods_are_where_their_joints_say():
+    """A cart that goes to the right while its pole falls from upright to hanging; the tip is blue."""
+    s = np.stack([np.linspace(-1, 1, 5), np.linspace(0, np.pi, 5)], axis=1)
+    frames, times = _frames(control_animation(_episode(s, np.ones((4, 1))), CART))
+    assert times == [50] * 4 + [1200]
+    first, last = _blue(frames[0]), _blue(frames[-1])
+    assert first[0] + 0.3 <= last[0]
+    assert first[1] + 0.3 <= last[1]
+
+
 def test_the_same_episode_gives_the_same_bytes_and_few_of_them():
     """A hundred steps, as the pendulum has."""
     episode = _swing(np.pi + np.cumsum(np.sin(np.arange(101) / 9)))
@@ -101,7 +119,8 @@ def test_what_does_not_move_is_refused():
     assert not control_is_animated(line)
     assert control_is_animated(ANGLE)
     assert control_is_animated(PLANE)
-    with pytest.raises(bd.ProblemError, match=r"names neither: .* bd\.report\.control_figure"):
+    assert control_is_animated(CART)
+    with pytest.raises(bd.ProblemError, match=r"has none of them: .* bd\.report\.control_figure"):
         control_animation(_episode(np.zeros((3, 2)), np.zeros((2, 1))), line)
     with pytest.raises(bd.ProblemError, match="picture of its own task"):
         control_animation(_flight(), replace(ANGLE, names=("cosine", "sine", "speed")))

@@ -15,6 +15,7 @@ from bidual._types import float64
 from bidual.control import Mpc, Regulator, icem
 from bidual.models import Simulated, Stage
 from bidual.tasks import _lc3_envs, _lc3_laws
+from bidual.tasks._control_laws import upheld
 
 gymnasium = pytest.importorskip("gymnasium")
 SYSTEMS = ("mountain-car", "cartpole", "acrobot")
@@ -111,7 +112,7 @@ def test_the_laws_of_planners_are_those_of_environments(name):
 
 
 def test_what_is_paid():
-    """Position; height of the pole less what distance costs; heights of both ends: by hand."""
+    """Position; height of the pole less what distance costs; height of the tip: by hand."""
 
     def paid(name, y, u=0.0):
         features = bd.tasks.find(name).build().problem.embedding.features
@@ -174,3 +175,33 @@ def test_the_limit_is_a_parameter(name):
     assert task.problem.embedding.horizon == 7
     assert task.problem.program().limits.tolist() == [2.5]
     assert [line.name for line in task.problem.lines()] == ["effort"]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_rods_are_drawn_as_long_as_they_are_and_end_where_heights_are_paid(name):
+    """Over an episode of random forces."""
+    task, rng = bd.tasks.find(name).build(), np.random.default_rng(0)
+    seen = [task.env.reset(seed=0)[0]]
+    seen += [task.env.step(rng.uniform(-1, 1, 1))[0] for _ in range(200)]
+    assert task.picture is not None
+    assert task.picture.joints is not None
+    joints = task.picture.joints(np.array(seen).T)
+    assert joints.shape == ({"mountain-car": 1, "cartpole": 2, "acrobot": 3}[name], 2, 201)
+    np.testing.assert_allclose(np.linalg.norm(np.diff(joints, axis=0), axis=1), 1.0, atol=1e-12)
+    if name != "mountain-car":
+        heights = joints[-1, 1]  # of the tip
+        away = 0.0 if name == "acrobot" else 0.01 * joints[0, 0] ** 2
+        values = task.problem.embedding.features.values
+        paid = [values(jnp.asarray(y), jnp.zeros(1), jnp.asarray(y))[0] for y in seen]
+        np.testing.assert_allclose(heights - away, paid, atol=1e-5)
+
+
+def test_the_law_of_the_cart_that_planners_are_told_is_mujocos():
+    """From 200 states within what the rail allows; masses are written down with 13 digits."""
+    pytest.importorskip("mujoco")
+    theirs, rng = _theirs("InvertedPendulum-v5"), np.random.default_rng(0)
+    theirs.reset(seed=0)
+    for _ in range(200):
+        s, u = rng.uniform(-1, 1, 4) * [0.5, 0.5, 2.0, 3.0], rng.uniform(-3, 3, 1)
+        theirs.set_state(s[:2], s[2:])
+        np.testing.assert_allclose(upheld(s, u, np), theirs.step(u)[0], atol=1e-10)

@@ -344,6 +344,7 @@ MODULES = {
         "polyhedron",
     ],
     "report": [
+        "Trade",
         "bounds_figure",
         "candidates_figure",
         "control_animation",
@@ -355,6 +356,7 @@ MODULES = {
         "policy_is_drawable",
         "regret_figure",
         "save_figure",
+        "tradeoff_figure",
         "visits_figure",
     ],
 }

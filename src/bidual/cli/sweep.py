@@ -150,18 +150,22 @@ def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Cell]", worker
 
 def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[Record]", seconds: float) -> None:
     from bidual._version import __version__
+    from bidual.cli._curves import write_curves
     from bidual.cli._summary import summary, table
 
-    lines = summary(records)
+    lines, curves = summary(records), write_curves(spec.out, records)
     if not args.json:
         print(table(lines))
         print(f"stored in {spec.out}", file=sys.stderr)
+        for file in curves:
+            print(f"curve in {file}", file=sys.stderr)
         return
     _print_json(
         {
             "out": str(spec.out),
             "cells": [record.to_dict() for record in records],
             "summary": [line.to_dict() for line in lines],
+            "curves": [str(file) for file in curves],
             "seconds": seconds,
             "version": __version__,
         }

@@ -1,8 +1,8 @@
-"""A learned controller in motion: one episode as an animated GIF, a pendulum that swings or a point that flies."""
+"""A learned controller in motion: one episode as an animated GIF, of links that swing or a point that flies."""
 
 import io
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -32,8 +32,8 @@ Show = Callable[[int], None]  # brings what moves, which is marked as animated, 
 
 
 def control_is_animated(picture: Picture) -> bool:
-    """Whether there is something to see in motion: an angle or a place in the plane."""
-    return picture.angle is not None or picture.plane is not None
+    """Whether there is something to see in motion: an angle, a place in the plane, or joints."""
+    return any(part is not None for part in (picture.angle, picture.plane, picture.joints))
 
 
 def control_animation(episode: Episode, picture: Picture, title: str = "") -> bytes:
@@ -41,19 +41,20 @@ def control_animation(episode: Episode, picture: Picture, title: str = "") -> by
 
     Args:
         episode: of vectors and controls, as `ControlEnvironment.collect` gives it.
-        picture: how an observation is drawn; it must have an angle or a plane.
+        picture: how an observation is drawn; it must have an angle, a plane or joints.
         title: over the picture.
     """
     if not control_is_animated(picture):
         raise ProblemError(
-            "only an angle or a place in the plane can be shown in motion, and the picture names neither: draw the "
-            "episode over time with bd.report.control_figure"
+            "only an angle, a place in the plane or joints can be shown in motion, and the picture has none of them: "
+            "draw the episode over time with bd.report.control_figure"
         )
     run = episode_run(episode, picture)
     figure = new_figure(_SIDE, _SIDE)
     axes = figure.add_subplot()
     axes.set_title(title, fontsize=9)
-    show = _pendulum(axes, run, picture) if picture.plane is None else _flight(axes, run, picture)
+    draw = _linkage if picture.joints is not None else _pendulum if picture.plane is None else _flight
+    show = draw(axes, run, picture)
     every = -(-len(run[0]) // _FRAMES)
     # The last step is always shown; those before it as far as they can be.
     steps = range((len(run[0]) - 1) % every, len(run[0]), every)
@@ -75,7 +76,8 @@ def _pendulum(axes: "Axes", run: Run, picture: Picture) -> Show:
     (rod,) = axes.plot([], [], color=DARK, linewidth=6, solid_capstyle="round", animated=True)
     (weight,) = axes.plot([], [], "o", color=BLUE, markersize=15, animated=True)
     axes.plot(0, 0, "o", color="white", markeredgecolor=DARK, markersize=7, zorder=5, animated=True)
-    force = _bar(axes, u[:, 0], picture.controls[0])
+    # A positive torque turns against the clock: to the left at the top.
+    force = _bar(axes, -u[:, 0], picture.controls[0])
     clock = axes.text(-1.25, 1.25, "", fontsize=9, va="top", animated=True)
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.55, 1.3), aspect="equal")
     axes.axis("off")
@@ -94,13 +96,45 @@ def _pendulum(axes: "Axes", run: Run, picture: Picture) -> Show:
 def _bar(axes: "Axes", u: Float[np.ndarray, "length"], name: str) -> Show:
     """A bar below, to the left or the right, in shares of the largest control of the episode."""
     most = max(float(np.abs(u).max(initial=0.0)), 1e-12)
-    axes.plot([0, 0], [-1.42, -1.28], color=DARK, linewidth=0.8)
-    axes.text(0, -1.5, name, fontsize=8, ha="center", va="center")
-    (bar,) = axes.plot([], [], color=ORANGE, linewidth=7, solid_capstyle="butt", animated=True)
+    axes.plot([0.5, 0.5], [0.045, 0.095], color=DARK, linewidth=0.8, transform=axes.transAxes)
+    axes.text(0.5, 0.02, name, fontsize=8, ha="center", va="center", transform=axes.transAxes)
+    look: dict[str, Any] = {"color": ORANGE, "linewidth": 7, "solid_capstyle": "butt", "transform": axes.transAxes}
+    (bar,) = axes.plot([], [], animated=True, **look)
 
     def show(h: int) -> None:
         share = 0.0 if h >= len(u) else u[h] / most
-        bar.set_data([0, -share], [-1.35, -1.35])  # a positive torque turns against the clock: to the left at the top
+        bar.set_data([0.5, 0.5 + 0.38 * share], [0.07, 0.07])
+
+    return show
+
+
+def _linkage(axes: "Axes", run: Run, picture: Picture) -> Show:
+    """Rods from joint to joint on the ground that there is, and where the last joint has just been."""
+    from matplotlib.colors import to_rgb
+
+    s, u = run
+    assert picture.joints is not None  # or there are no rods
+    joints = np.asarray(picture.joints(s.T)).transpose(2, 0, 1)
+    ground = np.reshape(np.array(picture.ground), (-1, 2))
+    axes.plot(*ground.T, color=DARK, linewidth=1.2, alpha=0.6)
+    fading = [(*to_rgb(BLUE), 0.5 * (1 - i / _TRAIL)) for i in range(_TRAIL)]
+    trail = axes.scatter(np.zeros(_TRAIL), np.zeros(_TRAIL), s=16, c=fading, linewidths=0, animated=True)
+    (rods,) = axes.plot([], [], color=DARK, linewidth=5, solid_capstyle="round", animated=True)
+    (hinges,) = axes.plot([], [], "o", color="white", markeredgecolor=DARK, markersize=7, animated=True)
+    (tip,) = axes.plot([], [], "o", color=BLUE, markersize=13, animated=True)
+    force = _bar(axes, u[:, 0], picture.controls[0])
+    low, high = _around(np.concatenate([joints.reshape(-1, 2), ground]))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    axes.axis("off")
+    clock = axes.text(0.02, 0.98, "", fontsize=9, va="top", transform=axes.transAxes, animated=True)
+
+    def show(h: int) -> None:
+        rods.set_data(joints[h].T)
+        hinges.set_data(joints[h, :-1].T)
+        tip.set_data(joints[h, -1:].T)
+        trail.set_offsets(joints[np.maximum(h - 1 - np.arange(_TRAIL), 0), -1])
+        force(h)
+        clock.set_text(_time(h, picture))
 
     return show
 
@@ -133,7 +167,11 @@ def _ends(places: Float[np.ndarray, "k 2"], picture: Picture) -> tuple[Float[np.
     """A square that holds the path, the goal and all discs, with a margin."""
     points = [places, *(np.array([[x - r, y - r], [x + r, y + r]]) for x, y, r in picture.discs)]
     points += [] if picture.goal is None else [np.array([picture.goal])]
-    low, high = np.concatenate(points).min(axis=0), np.concatenate(points).max(axis=0)
+    return _around(np.concatenate(points))
+
+
+def _around(points: Float[np.ndarray, "k 2"]) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+    low, high = points.min(axis=0), points.max(axis=0)
     middle, side = (low + high) / 2, 1.2 * max(float((high - low).max()), 1e-6)
     return middle - side / 2, middle + side / 2
 

@@ -1,5 +1,6 @@
 """How the built-in systems under controls move: one law for environments (NumPy) and for planners (JAX)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, final
@@ -35,6 +36,13 @@ DENSE = PendulumLaw(pull=15.0, gain=3.0, friction=0.0, dt=0.05, repeat=1, torque
 SPARSE = PendulumLaw(pull=19.62, gain=1 / 0.075, friction=0.005 / 0.075, dt=1 / 80, repeat=4, torque=1.0, fastest=15.0)
 
 
+# InvertedPendulum-v5 of Gymnasium, as MuJoCo compiles it: masses of cart and pole, the pole's centre beside and above
+# the hinge and its moment of inertia about it; damping of both joints, newtons of a unit of control, gravity, seconds
+# of a step and steps for which a control is held.
+CART, POLE, BESIDE, ABOVE, INERTIA = 10.471975511966, 5.018591641363, 0.0005, 0.3, 0.640424269244
+DAMPING, GEAR, GRAVITY, POLE_STEP, POLE_REPEAT = 1.0, 100.0, 9.81, 0.02, 2
+
+
 def integrated(s: Float[Any, "2"], u: Float[Any, "1"]) -> Float[Any, "2"]:
     """The double integrator, without its noise."""
     return A @ s + B @ u
@@ -56,3 +64,37 @@ def swung(law: PendulumLaw, s: Float[Any, "2"], u: Float[Any, "1"], xp: ModuleTy
         speed = xp.clip(speed + force * law.dt, -law.fastest, law.fastest)
         angle = angle + speed * law.dt
     return xp.stack([angle, speed])
+
+
+def swung_as_shown(law: PendulumLaw, x: Float[Any, "3"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "3"]:
+    """The same from what is seen, cosine and sine of the angle and the speed, to what is seen next."""
+    angle, speed = swung(law, xp.stack([xp.arctan2(x[1], x[0]), x[2]]), u, xp)
+    return xp.stack([xp.cos(angle), xp.sin(angle), speed])
+
+
+def upheld(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
+    """Place of MuJoCo's cart, angle of its pole (0 is upright), and their speeds; the rail is taken to have no ends."""
+    for _ in range(POLE_REPEAT):
+        s = runge_kutta(lambda s: _pole_rate(s, u, xp), s, POLE_STEP)
+    return s
+
+
+def runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> Float[Any, "k"]:
+    """A step of order 4."""
+    first = rate(s)
+    second = rate(s + 0.5 * step * first)
+    third = rate(s + 0.5 * step * second)
+    fourth = rate(s + step * third)
+    return s + step / 6.0 * (first + 2.0 * second + 2.0 * third + fourth)
+
+
+def _pole_rate(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
+    """Speeds and accelerations: two equations of motion, linear in the accelerations."""
+    coupling = POLE * (ABOVE * xp.cos(s[1]) - BESIDE * xp.sin(s[1]))
+    slope = -POLE * (ABOVE * xp.sin(s[1]) + BESIDE * xp.cos(s[1]))  # of the coupling
+    push = GEAR * u[0] - DAMPING * s[2] - slope * s[3] ** 2
+    torque = -GRAVITY * slope - DAMPING * s[3]
+    total = CART + POLE
+    determinant = total * INERTIA - coupling**2
+    place, angle = INERTIA * push - coupling * torque, total * torque - coupling * push
+    return xp.stack([s[2], s[3], place / determinant, angle / determinant])

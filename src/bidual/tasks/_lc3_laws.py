@@ -9,6 +9,8 @@ from typing import Any
 
 from jaxtyping import Float
 
+from bidual.tasks._control_laws import runge_kutta
+
 # MountainCarContinuous-v0: the ends of the road, the largest speed, what force and slope do in a step.
 LEFT, RIGHT, FASTEST, POWER, SLOPE = -1.2, 0.6, 0.07, 0.0015, 0.0025
 
@@ -37,11 +39,7 @@ def balanced(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[An
 
 def flung(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
     """Both angles of the acrobot (0 is hanging and straight) and their speeds, by a Runge-Kutta step of order 4."""
-    first = _links(s, u, xp)
-    second = _links(s + 0.5 * LINK_STEP * first, u, xp)
-    third = _links(s + 0.5 * LINK_STEP * second, u, xp)
-    fourth = _links(s + LINK_STEP * third, u, xp)
-    then = s + LINK_STEP / 6.0 * (first + 2.0 * second + 2.0 * third + fourth)
+    then = runge_kutta(lambda s: _links(s, u, xp), s, LINK_STEP)
     upper, lower = LINKS_FASTEST
     return xp.stack([then[0], then[1], xp.clip(then[2], -upper, upper), xp.clip(then[3], -lower, lower)])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from bidual._errors import TaskError
 from bidual.mdp import TabularMDP
@@ -42,6 +42,8 @@ class Picture:
         plane: the two numbers that are a place in the plane, drawn as a path.
         goal: the place to go to.
         discs: (x, y, radius) of regions to keep out of.
+        joints: from the numbers of an observation, each an array over time, to (x, y) of joints that rods connect.
+        ground: (x, y) of points of a line that they stand or hang on.
         seconds: how long a step lasts.
     """
 
@@ -51,6 +53,8 @@ class Picture:
     plane: tuple[int, int] | None = None
     goal: tuple[float, float] | None = None
     discs: tuple[tuple[float, float, float], ...] = ()
+    joints: Callable[[Float[np.ndarray, "n k"]], Float[np.ndarray, "j 2 k"]] | None = None
+    ground: tuple[tuple[float, float], ...] = ()
     seconds: float = 1.0
 
 

@@ -1,9 +1,10 @@
-"""Two links to be swung up by a torque between them: the acrobot, paid by the height of both ends."""
+"""Two links to be swung up by a torque between them: the acrobot, paid by the height of its tip."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bidual.features import Computed, computed, fourier, signal
@@ -17,11 +18,20 @@ if TYPE_CHECKING:
 
 LAW = partial(flung_as_shown, xp=jnp)  # for planners that are told
 _NAMES = ("upper cosine", "upper sine", "lower cosine", "lower sine", "upper speed", "lower speed")
-_PICTURE = Picture(_NAMES, ("torque",), seconds=LINK_STEP)
+
+
+def _joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
+    """The hinge, the middle and the tip; links of length 1, hanging at angle 0."""
+    middle = np.stack([x[1], -x[0]])
+    along = np.stack([x[1] * x[2] + x[0] * x[3], -(x[0] * x[2] - x[1] * x[3])])  # sine and cosine of the sum
+    return np.stack([np.zeros_like(middle), middle, middle + along])
+
+
+_PICTURE = Picture(_NAMES, ("torque",), joints=_joints, ground=((-1.0, 0.0), (1.0, 0.0)), seconds=LINK_STEP)
 
 
 def acrobot(horizon: int = 200) -> Task:
-    """Maximise the sum of the heights of the middle joint and of the tip, of the states arrived at."""
+    """Maximise the sum of the heights of the tip over the hinge, of the states arrived at."""
     import cvxpy as cp
 
     x = _signals().embedding(horizon, total=True)
@@ -47,7 +57,7 @@ def _signals() -> Computed:
 
 
 def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
-    """Of the joint, -cos(first), and of the tip's link, -cos(first + second): each between -1 and 1."""
+    """Of the upper link, -cos(first), and of the lower one, -cos(first + second): each between -1 and 1."""
     return -y[0] - (y[0] * y[2] - y[1] * y[3])
 
 

@@ -4,12 +4,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bidual.features import Computed, computed, fourier, signal
 from bidual.models import KNR
 from bidual.problem import Problem
-from bidual.tasks._lc3_laws import CART_STEP, balanced
+from bidual.tasks._lc3_laws import CART_STEP, HALF, balanced
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 LAW = partial(balanced, xp=jnp)  # for planners that are told
 _AWAY = 0.01  # what a squared metre away from the middle costs
 _LEAST = -2.0  # upside down, ten metres away: no step costs more
-_PICTURE = Picture(("position", "speed", "angle", "turning speed"), ("force",), seconds=CART_STEP)
+
+
+def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
+    """The cart and the tip of its pole."""
+    cart = np.stack([x[0], np.zeros_like(x[0])])
+    return np.stack([cart, cart + 2 * HALF * np.stack([np.sin(x[2]), np.cos(x[2])])])
+
+
+_NAMES = ("position", "speed", "angle", "turning speed")
+_PICTURE = Picture(_NAMES, ("force",), joints=_joints, ground=((-1.2, 0.0), (1.2, 0.0)), seconds=CART_STEP)
 
 
 def cartpole(horizon: int = 200) -> Task:

@@ -1,20 +1,34 @@
-"""MuJoCo's pole on a cart, to be kept upright for a thousand steps: an environment whose law nobody wrote down here."""
+"""MuJoCo's pole on a cart, to be kept upright for a thousand steps: an environment that is somebody else's program."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bidual.features import Computed, computed, linear, signal
 from bidual.models import KNR
 from bidual.problem import Problem
+from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, upheld
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
     from bidual.explorers import Controls
 
+LAW = partial(upheld, xp=jnp)  # for planners that are told
 _STRONGEST, _FALLEN = 3.0, 0.2  # the force, and the angle at which an episode ends
-_PICTURE = Picture(("place", "angle", "speed", "spin"), ("force",), seconds=0.04)
+_LENGTH, _RAIL = 0.6, ((-1.0, 0.0), (1.0, 0.0))
+
+
+def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
+    """The cart and the tip of its pole."""
+    cart = np.stack([x[0], np.zeros_like(x[0])])
+    return np.stack([cart, cart + _LENGTH * np.stack([np.sin(x[1]), np.cos(x[1])])])
+
+
+_NAMES = ("place", "angle", "speed", "spin")
+_PICTURE = Picture(_NAMES, ("force",), joints=_joints, ground=_RAIL, seconds=POLE_REPEAT * POLE_STEP)
 
 
 def inverted_pendulum(horizon: int = 1000) -> Task:

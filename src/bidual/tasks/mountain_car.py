@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bidual.features import Computed, computed, fourier, signal
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
 
 GOAL = 0.45  # where Gymnasium's flag stands
 LAW = partial(driven, xp=jnp)  # for planners that are told
-_PICTURE = Picture(("position", "speed"), ("force",))
+
+
+def _joints(x: Float[np.ndarray, "2 k"]) -> Float[np.ndarray, "1 2 k"]:
+    """The car on its road."""
+    return np.stack([x[0], _height(x[0])])[None]
+
+
+def _height(position: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+    return 0.45 * np.sin(3 * position) + 0.55  # as Gymnasium draws it
+
+
+_AT = np.linspace(LEFT, RIGHT, 60)
+_ROAD = tuple(zip(_AT.tolist(), _height(_AT).tolist(), strict=True))
+_PICTURE = Picture(("position", "speed"), ("force",), joints=_joints, ground=_ROAD)
 
 
 def mountain_car(horizon: int = 200) -> Task:

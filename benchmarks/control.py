@@ -1,0 +1,270 @@
+"""Planners, executions and optimisms on every task of controls: what each reaches, with the law known and learned.
+
+    python -m benchmarks.control [known] [learned] [long] [budgets]     (an hour and a half on two cores, all four)
+
+* known: search x execution, planning in the true law, four seeds. What a plan is worth are four paths of that law, 64
+  where it is noisy. Of MuJoCo's cart only 200 of its 1000 steps.
+* learned: optimism, with the task's own search and execution: means of the last third of a run, three seeds.
+* long: the cart and the acrobot for 100 episodes, four seeds, and the same planner in the true law, eight seeds.
+* budgets: a run for every limit of effort: what the second half of its episodes earns and spends, in two seeds.
+
+All values are to be read as earned: costs have a minus. Results go to benchmarks/results/control.json, every part by
+itself. Nothing is timed against anything; CPU seconds are there to plan with.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from functools import cache, partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __name__ in {"__main__", "__mp_main__"}:
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+import bidual as bd
+from bidual._keys import Draw, Purpose
+from bidual._prepare import prepare_learning
+from bidual.control import (
+    AbstractExecution,
+    AbstractOptimism,
+    AbstractSearch,
+    BestOf,
+    Chain,
+    Descent,
+    Feedback,
+    Hallucinated,
+    Mean,
+    Mpc,
+    Regulator,
+    Thompson,
+    icem,
+    mppi,
+)
+from bidual.explorers import Controls
+from bidual.features import Computed
+from bidual.models import Simulated, Stage
+from bidual.tasks import Task, acrobot, cartpole, inverted_pendulum, mountain_car, pointmass
+from bidual.tasks._control_laws import DENSE, SPARSE, integrated, pushed, swung_as_shown
+from bidual.vpdpo import first_state, vpdpo
+
+RESULTS = Path(__file__).parent / "results" / "control.json"
+Job = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class Known(NamedTuple):
+    """The true law of a task, the deviation of its noise, and what a unit of each signal earns."""
+
+    law: Callable[[Any, Any], Any]
+    earns: tuple[float, ...]
+    deviation: float = 0.0
+
+
+LAWS = {
+    "lqr": Known(integrated, (-1.0, -0.1), 0.1),
+    "pointmass": Known(partial(pushed, xp=jnp), (-1 / 30,), pointmass.NOISE),
+    "pendulum": Known(partial(swung_as_shown, DENSE, xp=jnp), (-1.0, -0.001)),
+    "pendulum-sparse": Known(partial(swung_as_shown, SPARSE, xp=jnp), (1.0, -0.1)),
+    "mountain-car": Known(mountain_car.LAW, (1.0,)),
+    "cartpole": Known(cartpole.LAW, (1.0,)),
+    "acrobot": Known(acrobot.LAW, (1.0,)),
+    "inverted-pendulum": Known(inverted_pendulum.LAW, (1.0, -1.0, -0.001)),
+}
+SEARCHES: dict[str, AbstractSearch] = {
+    "icem": icem(128, 5, deviation=1.0),
+    "mppi": mppi(128, 5, deviation=1.0),
+    "icem, descent": Chain(icem(128, 5, deviation=1.0), Descent(2)),
+    "descent": Descent(10),
+}
+EXECUTIONS: dict[str, AbstractExecution] = {
+    "feedback": Feedback(),
+    "shrinking, every 5": Mpc(5),
+    "shrinking, every 20": Mpc(20),
+    "100 ahead, every 5": Mpc(5, 100),
+    "50 ahead, every 5": Mpc(5, 50),
+    "25 ahead, every 5": Mpc(5, 25),
+    "25 ahead, every 1": Mpc(1, 25),
+}
+OPTIMISMS: dict[str, AbstractOptimism] = {
+    "mean": Mean(),
+    "thompson 0.3": Thompson(0.3),
+    "thompson 1": Thompson(),
+    "best of 4": BestOf(4),
+    "hallucinated 0.01": Hallucinated(0.01),
+    "hallucinated 0.1": Hallucinated(0.1),
+}
+EPISODES = {
+    "lqr": 30,
+    "pointmass": 24,
+    "pendulum": 12,
+    "pendulum-sparse": 12,
+    "mountain-car": 15,
+    "cartpole": 15,
+    "acrobot": 30,
+    "inverted-pendulum": 6,
+}
+KNOWN_HORIZONS = {"inverted-pendulum": 200}
+LONG = {"cartpole": 100, "acrobot": 100}
+BUDGETS = {
+    "pendulum-effort": (16, (40.0, 70.0, 100.0, 130.0, 160.0)),
+    "mountain-car-effort": (24, (30.0, 45.0, 60.0, 90.0, 120.0)),
+    "cartpole-effort": (24, (0.3, 0.6, 1.0, 1.5, 2.0)),
+    "acrobot-effort": (24, (40.0, 70.0, 100.0, 130.0)),
+    "inverted-pendulum-effort": (10, (5.0, 10.0, 20.0, 40.0, 80.0)),
+}
+
+
+@cache
+def built(name: str, horizon: int | None = None) -> Task:
+    """The task, once in a process: what is compiled for it serves all seeds."""
+    build = bd.tasks.find(name).build
+    return build() if horizon is None else build(horizon=horizon)
+
+
+def suited(task: Task) -> Controls:
+    """The task's own explorer."""
+    assert isinstance(task.explorer, Controls)
+    return task.explorer
+
+
+def worth(name: str, search: AbstractSearch, execution: AbstractExecution, seed: int) -> float:
+    """What a plan earns where the law is known, from states that episodes of the environment begin in."""
+    known, task = LAWS[name], built(name, KNOWN_HORIZONS.get(name))
+    paths = 64 if known.deviation else 4  # noise needs more of them
+    embedding = task.problem.embedding
+    env: Any = gymnasium.make(task.env).unwrapped if isinstance(task.env, str) else task.env
+    space, n = env.action_space, env.observation_space.shape[0]
+    law = Simulated(space.low, space.high, np.full(n, known.deviation), known.law)
+    starts = np.stack([env.reset(seed=1000 * seed + i)[0] for i in range(paths)]).astype(np.float64)
+    theta = np.zeros((embedding.horizon, embedding.size))
+    theta[:, : len(known.earns)] = -np.array(known.earns)
+    planner = Regulator(search, execution, paths, Draw(seed, Purpose.PLAN, 0))
+    assert isinstance(embedding.features, Computed)
+    return -planner(law, Stage(embedding.features, embedding.horizon, starts), theta).value
+
+
+def learned(name: str, optimism: AbstractOptimism | None, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
+    """The sums of signals of every episode of a run; without an optimism with the task's own."""
+    task = built(name)
+    explorer = suited(task) if optimism is None else replace(suited(task), optimism=optimism)
+    return run(task, explorer, episodes, seed)
+
+
+def run(task: Task, explorer: Controls, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
+    """The same for any task and explorer."""
+    setting = prepare_learning(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
+    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
+    return np.array([next(turns).episodes[0].observed.sum(axis=0) for _ in range(episodes)])
+
+
+def earned(name: str, sums: Float[np.ndarray, "K p"]) -> Float[np.ndarray, "K"]:
+    """Of every episode."""
+    earns = LAWS[name].earns
+    return sums[:, : len(earns)] @ np.array(earns)
+
+
+def known_row(name: str, search: str, execution: str) -> dict[str, Any]:
+    """A planner on a task whose law it knows, in four seeds."""
+    values, seconds = [], 0.0
+    for seed in range(4):
+        started = time.process_time()
+        values.append(worth(name, SEARCHES[search], EXECUTIONS[execution], seed))
+        seconds = time.process_time() - started  # that of the first seed compiles
+    return {
+        "task": name,
+        "search": search,
+        "execution": execution,
+        "earned": _round(values),
+        "cpu_s": round(seconds, 2),
+    }
+
+
+def learned_row(name: str, optimism: str) -> dict[str, Any]:
+    """An optimism on a task, in three seeds."""
+    late, started = [], time.process_time()
+    for seed in range(3):
+        sums = learned(name, OPTIMISMS[optimism], EPISODES[name], seed)
+        late.append(earned(name, sums)[-(EPISODES[name] // 3) :].mean())
+    seconds = (time.process_time() - started) / 3
+    return {"task": name, "optimism": optimism, "earned": _round(late), "cpu_s": round(seconds, 1)}
+
+
+def told_row(name: str) -> dict[str, Any]:
+    """The task's own planner where the law is known."""
+    explorer = suited(built(name))
+    values = [worth(name, explorer.sampler, explorer.execution, seed) for seed in range(8)]
+    return {"task": name, "seed": "law known", "earned": _round(values)}
+
+
+def long_row(name: str, seed: int) -> dict[str, Any]:
+    """A long run with the task's own explorer."""
+    values = earned(name, learned(name, None, LONG[name], seed))
+    return {"task": name, "seed": seed, "last_25": round(float(values[-25:].mean()), 2), "earned": _round(values)}
+
+
+def budget_row(name: str, budget: float, seed: int) -> dict[str, Any]:
+    """A run within a limit of effort: means of its second half. Effort is the last signal of all these tasks."""
+    task = bd.tasks.find(name).build(budget=budget)
+    episodes, _ = BUDGETS[name]
+    sums = run(task, suited(task), episodes, seed)[episodes // 2 :]
+    values = earned(name.removesuffix("-effort"), np.c_[sums[:, :-1], np.zeros(len(sums))])
+    told = {"task": name, "budget": budget, "seed": seed, "episodes": episodes}
+    return told | {"earned": round(float(values.mean()), 2), "effort": round(float(sums[:, -1].mean()), 3)}
+
+
+def jobs(part: str) -> list[Job]:
+    """What a part consists of; the longest first."""
+    if part == "known":
+        return [(known_row, (name, s, e)) for name in reversed(LAWS) for s in SEARCHES for e in EXECUTIONS]
+    if part == "learned":
+        return [(learned_row, (name, optimism)) for name in reversed(LAWS) for optimism in OPTIMISMS]
+    if part == "long":
+        runs: list[Job] = [(long_row, (name, seed)) for name in reversed(LONG) for seed in range(4)]
+        return [*runs, *((told_row, (name,)) for name in LONG)]
+    if part == "budgets":
+        return [(budget_row, (name, b, s)) for name in reversed(BUDGETS) for b in BUDGETS[name][1] for s in range(2)]
+    sys.exit(f"there is no part {part!r}: known, learned, long and budgets")
+
+
+def main(parts: Iterable[str]) -> None:
+    """Measure, print and store, part by part."""
+    context = get_context("spawn")
+    for part in parts:
+        with ProcessPoolExecutor(os.cpu_count(), context, max_tasks_per_child=12) as pool:
+            futures = [pool.submit(do, *what) for do, what in jobs(part)]
+            for future in as_completed(futures):
+                print(json.dumps(future.result()), flush=True)
+            rows = [future.result() for future in futures]
+        before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        command = "python -m benchmarks.control"
+        RESULTS.write_text(_lines(before | {"command": command, part: rows}))
+
+
+def _round(values: Iterable[float]) -> list[float]:
+    return [round(float(value), 2) for value in values]
+
+
+def _lines(results: dict[str, Any]) -> str:
+    """A row is a line."""
+    parts = []
+    for name, part in results.items():
+        rows = part if isinstance(part, str) else None
+        text = json.dumps(rows) if rows else "[\n  " + ",\n  ".join(json.dumps(row) for row in part) + "\n ]"
+        parts.append(f' "{name}": {text}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ("known", "learned", "long", "budgets"))
