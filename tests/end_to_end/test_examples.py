@@ -13,11 +13,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIMA = {"frozenlake.py": 0.620873}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
 LEARNS = ("frozenlake_learn.py",)
+CONTROLS = {"mountain_car.py": "an episode: ", "reacher.py": "  effort       2 episodes"}  # begins their last line
 OWN = ("cartpole_learn.py", "own_environment.py", "parallel.py")  # environments made, cut into cells, or spread
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN, *CONTROLS}
 
 
 @pytest.mark.parametrize("name", OPTIMA)
@@ -49,6 +50,19 @@ def test_an_environment_of_ones_own_is_learned(name, tmp_path):
     assert process.returncode == 0, process.stderr
     assert "objective    maximize" in process.stdout
     assert "20 episodes of learning and 50 of evaluation" in process.stdout
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_controls_of_gymnasium_are_learned(name, tmp_path):
+    """With two episodes, of which one is at random: all is said, and no bound on others is claimed."""
+    if name == "reacher.py":
+        pytest.importorskip("mujoco")
+    command = [sys.executable, EXAMPLES / name, "2"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "objective    minimize" in process.stdout
+    assert "no lower bound: heuristic planner" in process.stdout
+    assert process.stdout.splitlines()[-1].startswith(CONTROLS[name])
 
 
 @pytest.mark.parametrize("name", LEARNS)

@@ -18,25 +18,27 @@ def _episodes(name, count, seed, **parameters):
     return [next(turns).episodes[0] for _ in range(count)]
 
 
-def test_after_one_fall_the_pole_stays_up_for_a_hundred_steps():
-    """Seed 0: random controls fall at once, the first plan falls later or never, the second one holds."""
-    lengths = [episode.length for episode in _episodes("inverted-pendulum", 3, 0, horizon=100)]
-    assert lengths[0] < 20
-    assert lengths[2] == 100
+def test_after_five_falls_the_pole_stays_up_for_a_hundred_steps():
+    """Seed 0: random controls fall at once, the second plan at the latest holds."""
+    lengths = [episode.length for episode in _episodes("inverted-pendulum", 7, 0, horizon=100)]
+    assert max(lengths[:5]) < 50
+    assert lengths[6] == 100
 
 
 @pytest.mark.slow
 def test_two_full_episodes_within_fifteen_in_four_of_five_seeds():
-    """Measured: the third, fourth and fifth episode are full in all five seeds."""
+    """Measured: the sixth to the eighth episode, the first that are planned, are full in all five seeds."""
     full = 0
     for seed in range(5):
-        lengths = np.array([episode.length for episode in _episodes("inverted-pendulum", 6, seed)])
+        lengths = np.array([episode.length for episode in _episodes("inverted-pendulum", 8, seed)])
         full += bool(np.any((lengths[1:] == 1000) & (lengths[:-1] == 1000)))
     assert full >= 4
 
 
 @pytest.mark.slow
-def test_the_limit_of_effort_is_kept_by_the_last_half():
-    """Within 5 % of 200 on average, over episodes 5 to 8."""
-    efforts = [episode.observed[:, 2].sum() for episode in _episodes("inverted-pendulum-effort", 8, 0)]
-    assert np.mean(efforts[4:]) <= 1.05 * 200
+@pytest.mark.parametrize("seed", range(4))
+def test_the_limit_of_effort_is_kept_by_the_last_half(seed):
+    """Over episodes 9 to 16 at most 5 % over 0.05 on average, with the pole up to the end in most of them."""
+    late = _episodes("inverted-pendulum-effort", 16, seed)[8:]
+    assert np.mean([episode.observed[:, 2].sum() for episode in late]) <= 1.05 * 0.05
+    assert sum(episode.length == 1000 for episode in late) >= 6

@@ -83,16 +83,16 @@ def test_the_pole_is_balanced_as_well_as_by_who_knows_the_law():
 
 
 def test_the_acrobot_swings_nearly_as_high_as_by_who_knows_the_law():
-    """Of what that earns above hanging still (-400), 93 % over the last 25 of 50 episodes of four seeds.
+    """Of what that earns above hanging still (-400), nine tenths over the last 25 of 50 episodes in each of four seeds.
 
-    They earn -18, 3, -6 and -57, with the law known it is 11 on average over eight seeds. The standard error of the
-    difference, 17, is 4 %, so 85 % is asked for.
+    They earn 9.1, 0.5, 8.6 and -3.3, with the law known it is 8 on average over eight seeds. The standard error of the
+    difference is about 12, which is 3 %. With 400 features it was 93 % on average, and 82 % in one seed.
     """
     hanging = -400.0
     known = np.mean([_known("acrobot", seed)[0] for seed in range(8)]) - hanging
     assert known >= 350.0
     earned = np.array([_learned("acrobot", 50, seed)[0][:, 0] for seed in range(4)]) - hanging
-    assert earned[:, 25:].mean() >= 0.85 * known
+    assert np.all(earned[:, 25:].mean(axis=1) >= 0.9 * known)
     assert earned[:, 0].max() <= 0.1 * known  # at random: the test has power
 
 
