@@ -124,7 +124,8 @@ def _linkage(axes: "Axes", run: Run, picture: Picture) -> Show:
     (tip,) = axes.plot([], [], "o", color=BLUE, markersize=13, animated=True)
     force = _bar(axes, u[:, 0], picture.controls[0])
     low, high = _around(np.concatenate([joints.reshape(-1, 2), ground]))
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    room = 0.15 * (high[1] - low[1])  # for the bar
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1] - room, high[1]), aspect="equal")
     axes.axis("off")
     clock = axes.text(0.02, 0.98, "", fontsize=9, va="top", transform=axes.transAxes, animated=True)
 
