@@ -1,7 +1,7 @@
 """How well the tasks of LC3 are learned, by the explorers that come with them, and by planners that know the law.
 
-Seeds are fixed, and settings were chosen on others (from 100 on). Where machines round differently episodes differ:
-so claims are of means, with room for their standard errors.
+Seeds are fixed, and settings were chosen on others (from 100 on), but for the acrobot's features, tried on seed 3.
+Where machines round differently episodes differ: so claims are of means, with room for their standard errors.
 """
 
 import importlib
