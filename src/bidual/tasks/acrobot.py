@@ -47,8 +47,8 @@ def acrobot_effort(budget: float = 100.0, horizon: int = 200) -> Task:
 
 
 def _task(problem: Problem, plans: int) -> Task:
-    # LC3 has 200 features, all scales 1 and a ridge of 0.01. One step is foretold ten times better so, and with 400
-    # features what was learned by episode 25 is lost again by episode 100.
+    # LC3 has 200 features, all scales 1 and a ridge of 0.01. One step is foretold ten times better so. With 400
+    # features and the same optimism, what was learned by episode 25 is partly lost again by episode 100.
     model = KNR(fourier(800, 4.5, scales=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0)), ridge=1e-5)
     return Task(problem, None, model=model, env=_env(), explorer=_explorer(plans), picture=_PICTURE)
 

@@ -82,8 +82,8 @@ def _explorer() -> "Controls":
     from bidual.control import Chain, Descent, Mean, Mpc, icem
     from bidual.explorers import Controls
 
-    # Who steers by a linear law sees controls that are a function of states, and cannot tell their effects apart. Five
-    # gentle falls at random can: then the first plan already holds.
+    # After five gentle falls at random the first plan already holds; after one it takes more, and far more effort,
+    # perhaps because controls by a linear law are a function of states, whose effects cannot be told apart.
     search = Chain(icem(32, 2), Descent(2))
     return Controls(Mean(), search, Mpc(1, 30), rollouts=1, warmup=5, push=0.2)
 
