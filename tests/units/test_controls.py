@@ -108,12 +108,13 @@ def _problem(limit=3.0):
     return bd.Problem(cp.Minimize(x.distance), {"effort": x.effort <= limit})
 
 
-def test_a_double_integrator_is_learned_with_its_limit():
+@pytest.mark.parametrize("explorer", [QUICK, None], ids=["quick", "default"])
+def test_a_double_integrator_is_learned_with_its_limit(explorer):
     """Linear features hold the truth: after a few episodes the plan is that of the truth, up to noise of .02.
 
     Doing nothing pays 15; the best without a limit pays about 4.2 with an effort of 16.
     """
-    solution = bd.learn(_problem(), Slider(), LINEAR, episodes=8, evaluation=20, explorer=QUICK, seed=0)
+    solution = bd.learn(_problem(), Slider(), LINEAR, episodes=8, evaluation=20, explorer=explorer, seed=0)
     assert solution.lower is None
     assert solution.value < 8
     assert solution.constraint("effort").value <= 3.0 * 1.15

@@ -10,7 +10,7 @@ import pytest
 
 import bidual as bd
 from bidual._keys import Draw, Purpose
-from bidual.control import Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
+from bidual.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
 from bidual.control._execution import central
 from bidual.features import computed, signal
 from bidual.models import Simulated, Stage
@@ -83,6 +83,19 @@ def test_what_answers_to_noise_pays_less():
     assert max(values["feedback"], values["mpc"]) < 0.9 * values["open"]
 
 
+@pytest.mark.parametrize("every", [1, 3, H])
+def test_between_plans_the_gains_of_a_descent_answer_noise(every):
+    """Linear, quadratic and far from limits: one gain is the best answer, however rarely it is planned again.
+
+    The same noise for all. Without gains a plan for all steps pays three times as much.
+    """
+    near = Stage(FEATURES, H, np.array([[0.3, 0.0]]))
+    best = Regulator(SAMPLER, Feedback(), PATHS)(NOISY, near, THETA)
+    again = Regulator(Chain(SAMPLER, Descent(2)), Mpc(every), PATHS)(NOISY, near, THETA)
+    np.testing.assert_allclose(again.embedding, best.embedding, atol=1e-5)  # means of squares in single precision
+    assert Regulator(SAMPLER, Mpc(H), PATHS)(NOISY, near, THETA).value >= 2 * best.value
+
+
 def test_a_descent_that_does_not_pay_less_is_not_taken():
     """Next to a kink: without curvature a step is as long as limits allow, and each share of it leads past the kink."""
     near = Simulated(LOW, HIGH, np.zeros(1), lambda s, u: s + u)
@@ -91,8 +104,9 @@ def test_a_descent_that_does_not_pay_less_is_not_taken():
     assert policy.controller.controls.item() == -0.2999
 
 
-def test_replanning_is_the_same_in_compiled_code():
-    controller = Receding(STILL, THETA, np.zeros((4, 1)), FEATURES, SAMPLER, every=3)
+@pytest.mark.parametrize("search", [SAMPLER, Chain(SAMPLER, Descent(2))])
+def test_replanning_is_the_same_in_compiled_code(search):
+    controller = Receding(STILL, THETA, np.zeros((4, 1)), FEATURES, search, every=3)
     memory, path = controller.start(np.random.default_rng(5)), np.random.default_rng(6).normal(size=(H, 2))
     compiled = jax.jit(lambda c, memory, h, s: c.control(memory, h, s))
     inside = controller.begin(jr.key(memory.key))

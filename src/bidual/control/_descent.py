@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from bidual._errors import ProblemError
 from bidual.control._feedback import descended
 from bidual.control._sampling import held
-from bidual.control._search import AbstractSearch, Searched
+from bidual.control._search import AbstractSearch, Gains, Searched
 from bidual.features import Computed
 from bidual.models import AbstractDynamics
 
@@ -57,4 +57,5 @@ class Descent(AbstractSearch):
         ahead = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
         start = held(dynamics, nominal)
         path = descended(dynamics, features, ahead, s, start, self.steps, q)
-        return Searched(held(dynamics, path.controls), path.cost, jnp.zeros_like(nominal))
+        gains = Gains(path.states, path.gains)
+        return Searched(held(dynamics, path.controls), path.cost, jnp.zeros_like(nominal), gains)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from bidual._types import float32
 from bidual.control._rollouts import AbstractLaw
 from bidual.control._sampling import middle
-from bidual.control._search import AbstractSearch
+from bidual.control._search import AbstractSearch, Gains
 from bidual.control._words import dynamics_stored, sampler_words, signal_words
 from bidual.features import Computed
 from bidual.models import AbstractDynamics
@@ -26,6 +26,11 @@ class Remembered(NamedTuple):
 
     key: Any  # a JAX key in compiled code, else a word to make it of
     nominal: Float[Any, "T q"]
+    gains: Gains  # of the steps until the next replanning
+
+    def answer(self, t: Any, s: Float[Any, "n"]) -> Float[Any, "q"]:  # noqa: ANN401 - a number, traced or not
+        """Controls and extras t steps after the plan, and against what has led away from its path since."""
+        return self.nominal[t] + self.gains.rows[t] @ (s - self.gains.states[t])
 
 
 @final
@@ -36,6 +41,7 @@ class Receding(AbstractController, AbstractLaw):
 
     A plan never looks beyond the horizon: with a nominal sequence as long as the horizon the look-ahead shrinks. The
     first one starts from `nominal`, later ones, where the search is continued, from what is left of the plan before.
+    Between plans the gains of the search, where it has any, answer what leads away from the path.
     """
 
     dynamics: AbstractDynamics
@@ -70,43 +76,44 @@ class Receding(AbstractController, AbstractLaw):
 
     def start(self, rng: np.random.Generator) -> Remembered:
         """One draw, from which all replanning of the episode takes its randomness."""
-        return Remembered(np.uint32(rng.integers(2**32)), np.asarray(self.nominal, dtype=np.float32))
+        word = np.uint32(rng.integers(2**32))
+        return Remembered(word, np.asarray(self.nominal, dtype=np.float32), self._without_gains())
 
     @float32
     def act(self, memory: Remembered, h: int, s: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "m"], Remembered]:
         """Plan again where it is time to, and take the control of the step."""
         if h % self.every == 0:
-            nominal = _replanned(self, np.int32(h), s, memory.key, memory.nominal)
-            memory = Remembered(memory.key, np.asarray(nominal))
-        m = self.dynamics.sizes[1]
-        return memory.nominal[h % self.every, :m].astype(np.float64), memory
+            memory = jax.tree.map(np.asarray, _replanned(self, memory, np.int32(h), s))
+        return memory.answer(h % self.every, s)[: self.dynamics.sizes[1]].astype(np.float64), memory
 
     def begin(self, key: Key[Array, ""]) -> Remembered:
         """The same in compiled code."""
-        return Remembered(key, jnp.asarray(self.nominal))
+        return Remembered(key, jnp.asarray(self.nominal), self._without_gains())
 
     def control(
         self, memory: Remembered, h: Int[Array, ""], s: Float[Array, "n"]
     ) -> tuple[Float[Array, "m"], Float[Array, "e"], Remembered]:
         """The same in compiled code; extras are those of the plan too."""
-        nominal = jax.lax.cond(h % self.every == 0, self.replan, lambda key, nominal, h, s: nominal, *memory, h, s)
-        m, now = self.dynamics.sizes[1], nominal[h % self.every]
-        return now[:m], now[m:], Remembered(memory.key, nominal)
+        memory = jax.lax.cond(h % self.every == 0, self.replan, lambda memory, h, s: memory, memory, h, s)
+        m, now = self.dynamics.sizes[1], memory.answer(h % self.every, s)
+        return now[:m], now[m:], memory
 
-    def replan(
-        self, key: Key[Array, ""], nominal: Float[Array, "T q"], h: Int[Array, ""], s: Float[Array, "n"]
-    ) -> Float[Array, "T q"]:
+    def replan(self, memory: Remembered, h: Int[Array, ""], s: Float[Array, "n"]) -> Remembered:
         """The plan from state s at step h, given the one before."""
-        centre, _ = middle(self.dynamics)
+        nominal, (centre, _) = memory.nominal, middle(self.dynamics)
         rest = jnp.concatenate([nominal[self.every :], jnp.broadcast_to(centre[None], nominal.shape)])[: len(nominal)]
         later = rest if self.sampler.continued else jnp.broadcast_to(centre[None], rest.shape)
         before = jnp.where(h > 0, later, nominal)
-        theta, key = jnp.asarray(self.theta), jr.fold_in(key, h)
-        return self.sampler(self.dynamics, self.features, theta, h, s, key, before).nominal
+        theta, key = jnp.asarray(self.theta), jr.fold_in(memory.key, h)
+        found = self.sampler(self.dynamics, self.features, theta, h, s, key, before)
+        gains = self._without_gains() if found.gains is None else Gains(*(part[: self.every] for part in found.gains))
+        return Remembered(memory.key, found.nominal, gains)
+
+    def _without_gains(self) -> Gains:
+        n, q = self.dynamics.sizes[0], self.nominal.shape[1]
+        return Gains(np.zeros((self.every, n), np.float32), np.zeros((self.every, q, n), np.float32))
 
 
 @jax.jit
-def _replanned(
-    controller: Receding, h: Int[Array, ""], s: Float[Array, "n"], word: Array, nominal: Float[Array, "T q"]
-) -> Float[Array, "T q"]:
-    return controller.replan(jr.key(word), nominal, h, s)
+def _replanned(controller: Receding, memory: Remembered, h: Int[Array, ""], s: Float[Array, "n"]) -> Remembered:
+    return controller.replan(memory._replace(key=jr.key(memory.key)), h, s)._replace(key=memory.key)

@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax.random as jr
 from jaxtyping import Array, Float, Int, Key
@@ -11,12 +11,20 @@ from bidual.features import Computed
 from bidual.models import AbstractDynamics
 
 
+class Gains(NamedTuple):
+    """What to answer when a path is left: controls and extras change by rows[h] (s - states[h])."""
+
+    states: Float[Any, "T n"]
+    rows: Float[Any, "T q n"]
+
+
 class Searched(NamedTuple):
     """A sequence of controls and extras, its cost under the mean dynamics, and how widely it was searched around."""
 
     nominal: Float[Array, "T q"]
     cost: Float[Array, ""]
     variance: Float[Array, "T q"]  # in halves of the range of each control
+    gains: Gains | None = None  # where the search knows any
 
 
 class AbstractSearch(abc.ABC):

@@ -17,8 +17,10 @@ from bidual.control import (
     AbstractOptimism,
     AbstractSearch,
     Among,
+    Chain,
     CheapestAmong,
-    Feedback,
+    Descent,
+    Mpc,
     Regulator,
     icem,
 )
@@ -51,11 +53,15 @@ class Controls(AbstractExplorer[Controlled]):
 
     Where the answer is a mixture of plans, its members are run in turn, so that over the episodes they add up to it.
 
+    The defaults are what failed least on the eight tasks of controls with all laws learned (docs/control.md). They look
+    50 steps ahead: where nothing is paid within 50 steps of a good way, give `Mpc(5, n)` or `Feedback()`.
+
     Args:
         optimism: which dynamics to plan in: `bd.control.Thompson()`, `Hallucinated(beta)`, ...
         sampler: how sequences of controls are searched: `bd.control.icem()`, `mppi()`, ...; `Chain(icem(), Descent())`
             descends from what was sampled.
-        execution: how a sequence becomes a policy: `bd.control.Feedback()`, `Mpc(every=5)`, `OpenLoop()`.
+        execution: how a sequence becomes a policy: `bd.control.Feedback()`, an explicit law that files hold and other
+            programs can run, `Mpc(every=5)` or `OpenLoop()`.
         dual: None, to solve the problem over plans before every episode; or the dual player of primal-dual steps, one
             for every episode, as the paper's Algorithm 2 has it: `GradientAscent()` or `FollowTheLeader()`.
         inner: how the problem is solved without steps; by default the one that suits it.
@@ -64,12 +70,12 @@ class Controls(AbstractExplorer[Controlled]):
         push: how random they are: their deviation, in halves of the range of a control.
     """
 
-    optimism: AbstractOptimism = field(default_factory=Drawn)
-    sampler: AbstractSearch = field(default_factory=icem)
-    execution: AbstractExecution = field(default_factory=Feedback)
+    optimism: AbstractOptimism = field(default_factory=lambda: Drawn(0.3))
+    sampler: AbstractSearch = field(default_factory=lambda: Chain(icem(64, 3, deviation=1.0), Descent(4)))
+    execution: AbstractExecution = field(default_factory=lambda: Mpc(5, 50))
     dual: GradientAscent | FollowTheLeader | None = None
     inner: AbstractInner[Any, Any] | None = None
-    rollouts: int = 32
+    rollouts: int = 8
     warmup: int = 1
     push: float = 0.5
 
