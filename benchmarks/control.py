@@ -156,15 +156,8 @@ def worth(name: str, search: AbstractSearch, execution: AbstractExecution, seed:
     return -planner(law, Stage(embedding.features, embedding.horizon, starts), theta).value
 
 
-def learned(name: str, optimism: AbstractOptimism | None, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
-    """The sums of signals of every episode of a run; without an optimism with the task's own."""
-    task = built(name)
-    explorer = suited(task) if optimism is None else replace(suited(task), optimism=optimism)
-    return run(task, explorer, episodes, seed)
-
-
 def run(task: Task, explorer: Controls, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
-    """The same for any task and explorer."""
+    """The sums of signals of every episode of a run."""
     setting = prepare_learning(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
@@ -195,22 +188,23 @@ def known_row(name: str, search: str, execution: str) -> dict[str, Any]:
 
 def learned_row(name: str, optimism: str) -> dict[str, Any]:
     """An optimism on a task, in two seeds."""
-    late, started = [], time.process_time()
-    for seed in range(2):
-        sums = learned(name, OPTIMISMS[optimism], EPISODES[name], seed)
-        late.append(earned(name, sums)[-(EPISODES[name] // 3) :].mean())
-    seconds = (time.process_time() - started) / 2
-    return {"task": name, "optimism": optimism, "earned": _round(late), "cpu_s": round(seconds, 1)}
+    explorer = replace(suited(built(name)), optimism=OPTIMISMS[optimism])
+    return {"task": name, "optimism": optimism} | late(name, explorer)
 
 
 def default_row(name: str, explorer: str) -> dict[str, Any]:
     """An explorer that knows nothing of the task, in two seeds."""
-    late, started, episodes = [], time.process_time(), EPISODES[name]
+    return {"task": name, "explorer": explorer} | late(name, EXPLORERS[explorer])
+
+
+def late(name: str, explorer: Controls) -> dict[str, Any]:
+    """What the last third of a run earns, in two seeds, and the CPU time of a run."""
+    values, episodes, started = [], EPISODES[name], time.process_time()
     for seed in range(2):
-        sums = run(built(name), EXPLORERS[explorer], episodes, seed)
-        late.append(earned(name, sums)[-(episodes // 3) :].mean())
+        sums = run(built(name), explorer, episodes, seed)
+        values.append(earned(name, sums)[-(episodes // 3) :].mean())
     seconds = (time.process_time() - started) / 2
-    return {"task": name, "explorer": explorer, "earned": _round(late), "cpu_s": round(seconds, 1)}
+    return {"earned": _round(values), "cpu_s": round(seconds, 1)}
 
 
 def told_row(name: str) -> dict[str, Any]:
@@ -222,7 +216,8 @@ def told_row(name: str) -> dict[str, Any]:
 
 def long_row(name: str, seed: int) -> dict[str, Any]:
     """A long run with the task's own explorer."""
-    values = earned(name, learned(name, None, LONG[name], seed))
+    task = built(name)
+    values = earned(name, run(task, suited(task), LONG[name], seed))
     return {"task": name, "seed": seed, "last_25": round(float(values[-25:].mean()), 2), "earned": _round(values)}
 
 

@@ -53,8 +53,8 @@ class Controls(AbstractExplorer[Controlled]):
 
     Where the answer is a mixture of plans, its members are run in turn, so that over the episodes they add up to it.
 
-    The defaults are what failed least on the eight tasks of controls with all laws learned (docs/control.md). They look
-    50 steps ahead: where nothing is paid within 50 steps of a good way, give `Mpc(5, n)` or `Feedback()`.
+    The defaults failed least, of what was tried, on eight tasks with all laws learned (docs/control.md). They look 50
+    steps ahead: where nothing is paid within 50 steps of a good way, give `Mpc(5, n)` or `Feedback()`.
 
     Args:
         optimism: which dynamics to plan in: `bd.control.Thompson()`, `Hallucinated(beta)`, ...
