@@ -11,8 +11,9 @@
 * budgets: a run for every limit of effort: what the second half of its episodes earns and spends.
 * figure: draws the stored budgets (docs/images/control-budgets.png).
 
-All values are to be read as earned: costs have a minus. Results go to benchmarks/results/control.json, every part by
-itself. Nothing is timed against anything; CPU seconds are there to plan with.
+All values are to be read as earned: costs have a minus. Results go to benchmarks/results/control.json, row by row: what
+is stored there already is not made again, so that a run that was cut goes on where it was. Nothing is timed against
+anything; CPU seconds are there to plan with.
 """
 
 import json
@@ -63,7 +64,8 @@ from bidual.vpdpo import first_state, vpdpo
 
 RESULTS = Path(__file__).parent / "results" / "control.json"
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "control-budgets.png"
-Job = tuple[Callable[..., Any], tuple[Any, ...]]
+Row = dict[str, Any]
+Job = tuple[Callable[..., Row], Row]  # what makes a row, and the names that tell it from others
 
 
 class Known(NamedTuple):
@@ -119,11 +121,11 @@ EPISODES = {
 KNOWN_HORIZONS = {"inverted-pendulum": 200}
 LONG = {"cartpole": 100, "acrobot": 100}
 BUDGETS = {
-    "pendulum-effort": (16, (40.0, 70.0, 100.0, 130.0, 160.0)),
-    "mountain-car-effort": (24, (30.0, 45.0, 60.0, 90.0, 120.0)),
-    "cartpole-effort": (24, (0.3, 0.6, 1.0, 1.5, 2.0)),
+    "pendulum-effort": (48, (40.0, 70.0, 100.0, 130.0, 160.0)),
+    "mountain-car-effort": (48, (30.0, 45.0, 60.0, 90.0, 120.0)),
+    "cartpole-effort": (48, (0.3, 0.6, 1.0, 1.5, 2.0)),
     "inverted-pendulum-effort": (16, (0.003, 0.01, 0.03, 0.1)),
-    "acrobot-effort": (16, (50.0, 80.0, 110.0)),
+    "acrobot-effort": (50, (50.0, 80.0, 110.0)),
 }
 
 
@@ -170,34 +172,27 @@ def earned(name: str, sums: Float[np.ndarray, "K p"]) -> Float[np.ndarray, "K"]:
     return sums[:, : len(earns)] @ np.array(earns)
 
 
-def known_row(name: str, search: str, execution: str) -> dict[str, Any]:
+def known_row(task: str, search: str, execution: str) -> Row:
     """A planner on a task whose law it knows, in four seeds."""
     values, seconds = [], 0.0
     for seed in range(4):
         started = time.process_time()
-        values.append(worth(name, SEARCHES[search], EXECUTIONS[execution], seed))
+        values.append(worth(task, SEARCHES[search], EXECUTIONS[execution], seed))
         seconds = time.process_time() - started  # that of the first seed compiles
-    return {
-        "task": name,
-        "search": search,
-        "execution": execution,
-        "earned": _round(values),
-        "cpu_s": round(seconds, 2),
-    }
+    return {"earned": _round(values), "cpu_s": round(seconds, 2)}
 
 
-def learned_row(name: str, optimism: str) -> dict[str, Any]:
+def learned_row(task: str, optimism: str) -> Row:
     """An optimism on a task, in two seeds."""
-    explorer = replace(suited(built(name)), optimism=OPTIMISMS[optimism])
-    return {"task": name, "optimism": optimism} | late(name, explorer)
+    return late(task, replace(suited(built(task)), optimism=OPTIMISMS[optimism]))
 
 
-def default_row(name: str, explorer: str) -> dict[str, Any]:
+def default_row(task: str, explorer: str) -> Row:
     """An explorer that knows nothing of the task, in two seeds."""
-    return {"task": name, "explorer": explorer} | late(name, EXPLORERS[explorer])
+    return late(task, EXPLORERS[explorer])
 
 
-def late(name: str, explorer: Controls) -> dict[str, Any]:
+def late(name: str, explorer: Controls) -> Row:
     """What the last third of a run earns, in two seeds, and the CPU time of a run."""
     values, episodes, started = [], EPISODES[name], time.process_time()
     for seed in range(2):
@@ -207,61 +202,67 @@ def late(name: str, explorer: Controls) -> dict[str, Any]:
     return {"earned": _round(values), "cpu_s": round(seconds, 1)}
 
 
-def told_row(name: str) -> dict[str, Any]:
-    """The task's own planner where the law is known."""
-    explorer = suited(built(name))
-    values = [worth(name, explorer.sampler, explorer.execution, seed) for seed in range(8)]
-    return {"task": name, "seed": "law known", "earned": _round(values)}
+def long_row(task: str, seed: int | str) -> Row:
+    """A long run with the task's own explorer; or its planner where the law is known, in eight seeds."""
+    explorer = suited(built(task))
+    if not isinstance(seed, int):
+        return {"earned": _round(worth(task, explorer.sampler, explorer.execution, i) for i in range(8))}
+    values = earned(task, run(built(task), explorer, LONG[task], seed))
+    return {"last_25": round(float(values[-25:].mean()), 2), "earned": _round(values)}
 
 
-def long_row(name: str, seed: int) -> dict[str, Any]:
-    """A long run with the task's own explorer."""
-    task = built(name)
-    values = earned(name, run(task, suited(task), LONG[name], seed))
-    return {"task": name, "seed": seed, "last_25": round(float(values[-25:].mean()), 2), "earned": _round(values)}
-
-
-def budget_row(name: str, budget: float, seed: int) -> dict[str, Any]:
+def budget_row(task: str, budget: float, seed: int, episodes: int) -> Row:
     """A run within a limit of effort: means of its second half. Effort is the last signal of all these tasks."""
-    task = bd.tasks.find(name).build(budget=budget)
-    episodes, _ = BUDGETS[name]
-    sums = run(task, suited(task), episodes, seed)[episodes // 2 :]
-    values = earned(name.removesuffix("-effort"), np.c_[sums[:, :-1], np.zeros(len(sums))])
-    told = {"task": name, "budget": budget, "seed": seed, "episodes": episodes}
-    return told | {"earned": round(float(values.mean()), 2), "effort": round(float(sums[:, -1].mean()), 3)}
+    limited = bd.tasks.find(task).build(budget=budget)
+    sums = run(limited, suited(limited), episodes, seed)[episodes // 2 :]
+    values = earned(task.removesuffix("-effort"), np.c_[sums[:, :-1], np.zeros(len(sums))])
+    return {"earned": round(float(values.mean()), 2), "effort": round(float(sums[:, -1].mean()), 3)}
 
 
 def jobs(part: str) -> list[Job]:
     """What a part consists of; the longest first."""
     if part == "known":
-        return [(known_row, (name, s, e)) for name in reversed(LAWS) for s in SEARCHES for e in EXECUTIONS]
+        return [
+            (known_row, {"task": task, "search": search, "execution": execution})
+            for task in reversed(LAWS)
+            for search in SEARCHES
+            for execution in EXECUTIONS
+        ]
     if part == "learned":
-        return [(learned_row, (name, optimism)) for name in reversed(EPISODES) for optimism in OPTIMISMS]
+        return [(learned_row, {"task": t, "optimism": optimism}) for t in reversed(EPISODES) for optimism in OPTIMISMS]
     if part == "default":
-        return [(default_row, (name, explorer)) for name in reversed(EPISODES) for explorer in EXPLORERS]
+        return [(default_row, {"task": t, "explorer": explorer}) for t in reversed(EPISODES) for explorer in EXPLORERS]
     if part == "long":
-        runs: list[Job] = [(long_row, (name, seed)) for name in reversed(LONG) for seed in range(4)]
-        return [*runs, *((told_row, (name,)) for name in LONG)]
+        return [(long_row, {"task": t, "seed": seed}) for t in reversed(LONG) for seed in (0, 1, 2, 3, "law known")]
     if part == "budgets":
-        return [(budget_row, (name, budget, 0)) for name in reversed(BUDGETS) for budget in BUDGETS[name][1]]
+        return [
+            (budget_row, {"task": task, "budget": budget, "seed": 0, "episodes": episodes})
+            for task, (episodes, budgets) in reversed(BUDGETS.items())
+            for budget in budgets
+        ]
     sys.exit(f"there is no part {part!r}: known, learned, default, long, budgets and figure")
 
 
 def main(parts: Iterable[str]) -> None:
-    """Measure, print and store, part by part."""
-    context = get_context("spawn")
+    """Measure, print and store, part by part and row by row."""
+    results: dict[str, Any] = {"command": "python -m benchmarks.control"}
+    if RESULTS.exists():
+        results = json.loads(RESULTS.read_text())
     for part in parts:
         if part == "figure":
-            draw(json.loads(RESULTS.read_text())["budgets"])
+            draw(results["budgets"])
             continue
-        with ProcessPoolExecutor(os.cpu_count(), context, max_tasks_per_child=12) as pool:
-            futures = [pool.submit(do, *what) for do, what in jobs(part)]
+        stored, asked = results.get(part, []), jobs(part)
+        rows = [next((row for row in stored if names.items() <= row.items()), None) for _, names in asked]
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), max_tasks_per_child=12) as pool:
+            missing = [place for place, row in enumerate(rows) if row is None]
+            futures = {pool.submit(asked[place][0], **asked[place][1]): place for place in missing}
             for future in as_completed(futures):
-                print(json.dumps(future.result()), flush=True)
-            rows = [future.result() for future in futures]
-        before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        command = "python -m benchmarks.control"
-        RESULTS.write_text(_lines(before | {"command": command, part: rows}))
+                place = futures[future]
+                rows[place] = asked[place][1] | future.result()
+                print(json.dumps(rows[place]), flush=True)
+                results[part] = [row for row in rows if row is not None]
+                RESULTS.write_text(_lines(results))
 
 
 def draw(rows: list[dict[str, Any]]) -> None:

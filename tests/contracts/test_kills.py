@@ -107,7 +107,7 @@ def _random_moments(seed, count, undisturbed):
 
 
 def test_a_killed_run_ends_as_if_it_had_never_stopped(arena, peaceful):
-    count = {"corrective": 9, "paper": 9}.get(peaceful[0], 2)
+    count = 3 if peaceful[0] in ("corrective", "paper") else 2
     kills = _check(arena, peaceful, f"{peaceful[0]}-killed", _random_moments(0, count, peaceful[1]))
     assert kills >= min(count, 2)  # a third of a run at a time: some of the last kills may come too late
 

@@ -1,10 +1,13 @@
-"""Run the command line as a user does: another process, another folder, no test hooks."""
+"""Run the command line as a user does, in another process and folder, without test hooks; or here, where that does."""
 
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
+
+from bidual import cli
 
 
 @pytest.fixture
@@ -20,5 +23,30 @@ def bidual(tmp_path):
             text=True,
             timeout=300,
         )
+
+    return run
+
+
+class Finished(NamedTuple):
+    """What is left of a command that ran in this process."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def bidual_here(tmp_path, monkeypatch, capsys):
+    """The same in this process, which need not import everything again: for what a command says and refuses."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:  # of the parser of arguments
+            code = end.code
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err
+        return Finished(code, told.out, told.err)
 
     return run

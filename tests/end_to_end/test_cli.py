@@ -29,8 +29,8 @@ def test_solve_rover_as_json(bidual):
 @pytest.mark.parametrize(
     ("task", "dual", "optimum"), [("rover", "paper", 1.536288), ("rover-entropy", "ftl", 4.108622)]
 )
-def test_the_paper_players_from_the_command_line(bidual, task, dual, optimum):
-    process = bidual("solve", task, "--dual", dual, "--plans", "300", "--json")
+def test_the_paper_players_from_the_command_line(bidual_here, task, dual, optimum):
+    process = bidual_here("solve", task, "--dual", dual, "--plans", "300", "--json")
     assert process.returncode == 0, process.stderr
     result = _json(process)
     assert result["status"] == "feasible"
@@ -39,53 +39,53 @@ def test_the_paper_players_from_the_command_line(bidual, task, dual, optimum):
     assert result["gap"] <= 0.2
 
 
-def test_what_a_player_cannot_do_is_exit_2(bidual):
-    process = bidual("solve", "rover-entropy", "--dual", "paper")
+def test_what_a_player_cannot_do_is_exit_2(bidual_here):
+    process = bidual_here("solve", "rover-entropy", "--dual", "paper")
     assert process.returncode == 2
     assert "use FollowTheLeader" in process.stderr
 
 
-def test_settings_change_the_problem(bidual):
-    result = _json(bidual("solve", "inventory", "--set", "budget=3.5", "--json"))
+def test_settings_change_the_problem(bidual_here):
+    result = _json(bidual_here("solve", "inventory", "--set", "budget=3.5", "--json"))
     assert abs(result["value"] - 0.879822) <= 2e-6
 
 
-def test_infeasible_is_exit_3_and_named(bidual):
-    process = bidual("solve", "rover", "--set", "budget=0", "--json")
+def test_infeasible_is_exit_3_and_named(bidual_here):
+    process = bidual_here("solve", "rover", "--set", "budget=0", "--json")
     assert process.returncode == 3
     assert _json(process)["status"] == "infeasible"
     assert _json(process)["upper"] is None
     assert "constraint 'pits' cannot hold: every policy violates it by at least 4.0057" in process.stderr
 
 
-def test_a_spent_budget_is_exit_4_with_the_best_policy(bidual):
-    process = bidual("solve", "rover", "--plans", "1", "--json", "--out", "here")
+def test_a_spent_budget_is_exit_4_with_the_best_policy(bidual_here):
+    process = bidual_here("solve", "rover", "--plans", "1", "--json", "--out", "here")
     assert process.returncode == 4
     assert _json(process)["status"] == "undecided"
     assert _json(process)["plans"] == 1
-    process = bidual("check", "here/solution.bidual")
+    process = bidual_here("check", "here/solution.bidual")
     assert process.returncode == 0, process.stderr
 
 
-def test_a_time_limit_ends_it(bidual):
-    process = bidual("solve", "rover", "--time-limit", "0.000001")
+def test_a_time_limit_ends_it(bidual_here):
+    process = bidual_here("solve", "rover", "--time-limit", "0.000001")
     assert process.returncode == 4
     assert "undecided" in process.stdout
 
 
-def test_relative_gap(bidual):
-    process = bidual("solve", "media", "--gap", "0.01", "--rel-gap", "--json")
+def test_relative_gap(bidual_here):
+    process = bidual_here("solve", "media", "--gap", "0.01", "--rel-gap", "--json")
     assert process.returncode == 0
     assert _json(process)["gap"] <= 0.07
 
 
-def test_check_only_solves_nothing(bidual):
-    process = bidual("solve", "rover-two", "--check-only")
+def test_check_only_solves_nothing(bidual_here):
+    process = bidual_here("solve", "rover-two", "--check-only")
     assert process.returncode == 0
     assert "nothing was solved" in process.stdout
     assert "64 states, 4 actions, horizon 30" in process.stdout
     assert "quadrant" in process.stdout
-    facts = _json(bidual("solve", "rover-two", "--check-only", "--json"))
+    facts = _json(bidual_here("solve", "rover-two", "--check-only", "--json"))
     assert facts["rows"] == 3
 
 
@@ -103,16 +103,16 @@ def test_out_writes_solution_json_and_figures(bidual, tmp_path):
     assert process.stdout.startswith("check passed: optimal")
 
 
-def test_an_impossible_folder_fails_before_the_work(bidual, tmp_path):
+def test_an_impossible_folder_fails_before_the_work(bidual_here, tmp_path):
     (tmp_path / "file").write_text("")
-    process = bidual("solve", "rover", "--out", "file/below")
+    process = bidual_here("solve", "rover", "--out", "file/below")
     assert process.returncode == 2
     assert process.stdout == ""
     assert "Traceback" not in process.stderr
 
 
-def test_price_of_the_rover_as_json_and_files(bidual, tmp_path):
-    process = bidual("price", "rover", "--points", "6", "--json", "--out", "here")
+def test_price_of_the_rover_as_json_and_files(bidual_here, tmp_path):
+    process = bidual_here("price", "rover", "--points", "6", "--json", "--out", "here")
     assert process.returncode == 0, process.stderr
     curve = _json(process)
     assert (curve["task"], curve["constraint"], curve["relation"]) == ("rover", "pits", "<=")
@@ -125,16 +125,16 @@ def test_price_of_the_rover_as_json_and_files(bidual, tmp_path):
     assert process.stderr.splitlines() == [f"wrote {Path('here') / name}" for name in ("curve.json", "curve.png")]
 
 
-def test_price_between_limits_of_a_file(bidual):
-    bidual("new", "mine.py")
-    process = bidual("price", "mine.py", "--constraint", "repairs", "--from", "0", "--to", "2", "--points", "3")
+def test_price_between_limits_of_a_file(bidual_here):
+    bidual_here("new", "mine.py")
+    process = bidual_here("price", "mine.py", "--constraint", "repairs", "--from", "0", "--to", "2", "--points", "3")
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("what the limit of 'repairs' is worth: maximize with 'repairs' <= limit")
-    assert bidual("price", "mine.py", "--constraint", "broken").returncode == 2
+    assert bidual_here("price", "mine.py", "--constraint", "broken").returncode == 2
 
 
-def test_price_where_no_limit_can_be_kept_is_exit_3(bidual):
-    process = bidual("price", "rover", "--from", "-2", "--to", "-1", "--points", "2")
+def test_price_where_no_limit_can_be_kept_is_exit_3(bidual_here):
+    process = bidual_here("price", "rover", "--from", "-2", "--to", "-1", "--points", "2")
     assert process.returncode == 3
     assert process.stdout.count("infeasible") == 2
 
@@ -153,12 +153,12 @@ def test_demo_tells_its_story(bidual, tmp_path):
     assert process.stdout.startswith("check passed: optimal")
 
 
-def test_tasks_lists_parameters_constraints_and_optima(bidual):
-    text = bidual("tasks").stdout
+def test_tasks_lists_parameters_constraints_and_optima(bidual_here):
+    text = bidual_here("tasks").stdout
     for entry in bd.tasks.ENTRIES:
         assert entry.name in text
         assert ("optimum unknown" if entry.optimum is None else f"{entry.optimum:.6f}") in text
-    assert {task["name"] for task in json.loads(bidual("tasks", "--json").stdout)} == {
+    assert {task["name"] for task in json.loads(bidual_here("tasks", "--json").stdout)} == {
         entry.name for entry in bd.tasks.ENTRIES
     }
 
@@ -177,8 +177,8 @@ def test_new_writes_a_file_that_solves_and_never_overwrites(bidual, tmp_path):
     assert (tmp_path / "my_problem.py").read_text() == before
 
 
-def test_version(bidual):
-    assert bidual("--version").stdout == f"bidual {bd.__version__}\n"
+def test_version(bidual_here):
+    assert bidual_here("--version").stdout == f"bidual {bd.__version__}\n"
 
 
 def test_help_imports_nothing_heavy(bidual):
@@ -211,10 +211,10 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_problem_files_that_do_not_work(bidual, tmp_path, name):
+def test_problem_files_that_do_not_work(bidual_here, tmp_path, name):
     text, message = FILES[name]
     (tmp_path / name).write_text(text)
-    process = bidual("solve", name, "--json")
+    process = bidual_here("solve", name, "--json")
     assert process.returncode == 2
     assert message in process.stderr
     assert process.stdout == ""
@@ -264,20 +264,20 @@ def test_a_problem_file_may_import_its_neighbours(bidual, tmp_path):
         (["new", "no/such/folder.py"], "does not exist: create it first"),
     ],
 )
-def test_usage_errors_are_exit_2(bidual, arguments, message):
-    process = bidual(*arguments)
+def test_usage_errors_are_exit_2(bidual_here, arguments, message):
+    process = bidual_here(*arguments)
     assert process.returncode == 2
     assert message in process.stderr
     assert "Traceback" not in process.stderr
 
 
-def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual, tmp_path):
-    assert bidual("check", "nothing.bidual").returncode == 5
+def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual_here, tmp_path):
+    assert bidual_here("check", "nothing.bidual").returncode == 5
     (tmp_path / "junk.bidual").write_bytes(b"junk")
-    process = bidual("check", "junk.bidual")
+    process = bidual_here("check", "junk.bidual")
     assert process.returncode == 5
     assert "not a readable bidual file" in process.stderr
-    bidual("solve", "media", "--out", "here")
+    bidual_here("solve", "media", "--out", "here")
     import zipfile
 
     path = tmp_path / "here" / "solution.bidual"
@@ -289,6 +289,6 @@ def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual, tmp_path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
-    process = bidual("check", path)
+    process = bidual_here("check", path)
     assert process.returncode == 1
     assert "claims upper" in process.stderr

@@ -7,7 +7,6 @@ import math
 import pytest
 
 import bidual as bd
-from bidual import cli
 from bidual.cli._options import Options, unknown_of
 from bidual.models import LowRank
 
@@ -45,20 +44,6 @@ class Coin(gym.Env):
 
 env = Coin()
 """
-
-
-@pytest.fixture
-def bidual_here(tmp_path, monkeypatch, capsys):
-    """A function that runs ``bidual ...`` in an empty folder and returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = cli.main(list(arguments))
-        told = capsys.readouterr()
-        assert "Traceback" not in told.err
-        return code, told.out, told.err
-
-    return run
 
 
 def test_a_lock_is_solved_in_its_known_model(bidual_here):

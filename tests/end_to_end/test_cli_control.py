@@ -28,14 +28,11 @@ def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
 
 
 def test_what_flies_is_shown_in_motion(bidual, tmp_path):
-    words = ("learn", "pointmass", "--set", "horizon=6", "--episodes", "2", "--evaluation", "2", "--out")
-    for folder in ("one", "two"):
-        process = bidual(*words, folder)
-        assert process.returncode == 0, process.stderr
-        assert f"wrote {folder}/episode.gif" in process.stderr
-    first, second = ((tmp_path / folder / "episode.gif").read_bytes() for folder in ("one", "two"))
-    assert first.startswith(b"GIF89a")
-    assert first == second
+    words = ("learn", "pointmass", "--set", "horizon=6", "--episodes", "2", "--evaluation", "2", "--out", "here")
+    process = bidual(*words)
+    assert process.returncode == 0, process.stderr
+    assert "wrote here/episode.gif" in process.stderr
+    assert (tmp_path / "here" / "episode.gif").read_bytes().startswith(b"GIF89a")
 
 
 @pytest.mark.parametrize(
@@ -46,8 +43,8 @@ def test_what_flies_is_shown_in_motion(bidual, tmp_path):
         (("learn", "pendulum-effort", "--set", "budget=inf"), "must be a finite number"),
     ],
 )
-def test_what_does_not_go_with_controls_is_refused_in_words(bidual, words, told):
-    process = bidual(*words)
+def test_what_does_not_go_with_controls_is_refused_in_words(bidual_here, words, told):
+    process = bidual_here(*words)
     assert process.returncode == 2
     assert told in process.stderr
     assert "Traceback" not in process.stderr

@@ -165,11 +165,11 @@ def test_the_template_is_learned(bidual, tmp_path):
 
 
 @pytest.mark.parametrize("how", [("--dual", "paper"), ("--dual", "ftl"), ("--explorer", "bonus")], ids=" ".join)
-def test_ways_of_exploring_and_a_history(bidual, tmp_path, how):
+def test_ways_of_exploring_and_a_history(bidual_here, tmp_path, how):
     """The table has regret, because the model is known here, and bounds at the looks."""
     history = tmp_path / "history.csv"
     command = ("learn", "riverswim", "--episodes", "40", "--confidence", "box", "--history", history, "--json")
-    process = bidual(*command, *how)
+    process = bidual_here(*command, *how)
     assert process.returncode == 0, process.stderr
     assert json.loads(process.stdout)["episodes"] == 40
     with history.open() as file:
@@ -179,8 +179,8 @@ def test_ways_of_exploring_and_a_history(bidual, tmp_path, how):
     assert [row["episodes"] for row in rows if row["bound"]] == ["16", "32", "40"]
 
 
-def test_two_ways_of_exploring_are_refused(bidual):
-    process = bidual("learn", "riverswim", "--dual", "paper", "--explorer", "greedy")
+def test_two_ways_of_exploring_are_refused(bidual_here):
+    process = bidual_here("learn", "riverswim", "--dual", "paper", "--explorer", "greedy")
     assert process.returncode == 2
     assert "leave out --explorer greedy" in process.stderr
 

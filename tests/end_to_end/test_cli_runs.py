@@ -20,20 +20,6 @@ from bidual._measured import LOOKS
 SMALL = ("riverswim", "--set", "states=3", "--set", "horizon=5", "--set", "budget=2.5", "--evaluation", "20")
 
 
-@pytest.fixture
-def bidual_here(tmp_path, monkeypatch, capsys):
-    """A function that runs ``bidual ...`` in an empty folder and returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        told = capsys.readouterr()
-        assert "Traceback" not in told.err
-        return code, told.out, told.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A folder with one run."""

@@ -59,9 +59,9 @@ def _lost(one, seed, **settings):
 SETS = {"likelihood": {}, "paper": {"set": "paper"}}
 
 
-@pytest.mark.parametrize("set_", SETS)
-def test_a_few_runs_keep_the_truth(set_):
-    assert sum(_lost(confusable(seed), seed, **SETS[set_]) for seed in range(FEW)) <= allowed(FEW)
+def test_a_few_runs_keep_the_truth():
+    """With the default set; both are among the slow tests."""
+    assert sum(_lost(confusable(seed), seed) for seed in range(FEW)) <= allowed(FEW)
 
 
 @pytest.mark.slow
@@ -96,8 +96,8 @@ def _far(seed):
 
 
 def test_false_alarms_are_rare():
-    alarms = sum(_alarm(one, _true(one), seed, EPISODES) for seed in range(FEW) for one in [confusable(seed)])
-    assert alarms <= allowed(FEW)
+    alarms = sum(_alarm(one, _true(one), seed, EPISODES) for seed in range(10) for one in [confusable(seed)])
+    assert alarms <= allowed(10)
 
 
 def test_wrong_classes_are_found_out():

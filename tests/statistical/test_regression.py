@@ -83,7 +83,7 @@ def test_part_of_the_radius_loses_it():
     assert sum(_lost(seed, 0.2) for seed in range(FEW)) > allowed(FEW)
 
 
-@pytest.mark.parametrize("c", [1, 2, 8])
+@pytest.mark.parametrize("c", [*(pytest.param(c, marks=pytest.mark.slow) for c in (1, 2)), 8])
 def test_the_printed_radius_loses_full_states(c):
     """lambda sigma^2 in the place of lambda |W|^2: on full states, |W| > 1, the truth is outside from the start.
 

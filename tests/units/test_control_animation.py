@@ -57,6 +57,10 @@ def _blue(frame):
     return columns.mean() / frame.shape[1], rows.mean() / frame.shape[0]
 
 
+def test_the_same_episode_is_the_same_file():
+    assert control_animation(_flight(), PLANE) == control_animation(_flight(), PLANE)
+
+
 def test_a_pendulum_is_where_its_angle_says():
     """Upright, to the left a quarter of a turn later (angles grow against the clock), hanging, to the right."""
     frames, times = _frames(control_animation(_swing(np.array([0.0, 1.0, 2.0, 3.0]) * np.pi / 2), ANGLE))

@@ -186,10 +186,18 @@ def test_convex_problems_and_signals_without_bounds():
     assert "nothing is certified of what this policy pays for free" in str(solution)
 
 
-@pytest.mark.parametrize("execution", [control.OpenLoop(), control.Mpc(every=5), control.Mpc(every=2, horizon=6)])
-@pytest.mark.parametrize(
-    "optimism", [control.Thompson(), control.BestOf(2), control.Hallucinated(0.01), control.Bonus(0.1)]
-)
+EXECUTIONS = (control.OpenLoop(), control.Mpc(every=5), control.Mpc(every=2, horizon=6))
+OPTIMISMS = (control.Thompson(), control.BestOf(2), control.Hallucinated(0.01), control.Bonus(0.1))
+
+
+def _pairs():
+    """Every part at least once; all other pairs are slow, because each is compiled."""
+    for i, j in np.ndindex(len(OPTIMISMS), len(EXECUTIONS)):
+        marks = () if i % len(EXECUTIONS) == j else pytest.mark.slow
+        yield pytest.param(OPTIMISMS[i], EXECUTIONS[j], marks=marks)
+
+
+@pytest.mark.parametrize(("optimism", "execution"), list(_pairs()))
 def test_all_parts_combine(optimism, execution):
     explorer = bd.explorers.Controls(optimism, control.mppi(16, 2), execution, rollouts=2)
     model = KNR(fourier(16), ridge=1e-2, box=((-3.0, -3.0), (3.0, 3.0)))

@@ -83,7 +83,7 @@ def test_what_answers_to_noise_pays_less():
     assert max(values["feedback"], values["mpc"]) < 0.9 * values["open"]
 
 
-@pytest.mark.parametrize("every", [1, 3, H])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(H, marks=pytest.mark.slow)])
 def test_between_plans_the_gains_of_a_descent_answer_noise(every):
     """Linear, quadratic and far from limits: one gain is the best answer, however rarely it is planned again.
 

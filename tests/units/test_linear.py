@@ -204,6 +204,7 @@ def test_every_explorer_learns_in_it(name):
     assert found.upper is not None
 
 
+@pytest.mark.slow
 def test_features_say_more_than_counts():
     """The bound is true, and nearer than that of counts: 3.08 against 3.29 after 300 episodes, optimum 2.83."""
     one = world(0, (12, 3, 3), 4)
