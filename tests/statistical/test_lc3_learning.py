@@ -76,10 +76,11 @@ def test_the_car_is_driven_out_from_the_eighth_episode_on():
 
 
 def test_the_pole_is_balanced_as_well_as_by_who_knows_the_law():
-    """Within a hundredth of it, over the last fifteen of twenty episodes; at random the pole has fallen."""
+    """Within a hundredth, in episodes 6 to 20 and in the last 25 of 100; at random the pole has fallen."""
     known = np.mean([_known("cartpole", seed)[0] for seed in range(4)])
-    earned = np.array([_learned("cartpole", 20, seed)[0][:, 0] for seed in range(4)])
-    assert np.all(earned[:, 5:].mean(axis=1) >= 0.99 * known)
+    earned = np.array([_learned("cartpole", 100, seed)[0][:, 0] for seed in range(4)])
+    assert np.all(earned[:, 5:20].mean(axis=1) >= 0.99 * known)
+    assert np.all(earned[:, 75:].mean(axis=1) >= 0.99 * known)
     assert earned[:, 0].max() <= 100.0
 
 
@@ -94,36 +95,43 @@ def test_the_default_explorer_balances_the_pole_too():
     assert late[explicit] <= 150.0
 
 
-def test_the_acrobot_swings_nearly_as_high_as_by_who_knows_the_law():
-    """Of what that earns above hanging still (-400), nine tenths over the last 25 of 50 episodes in each of four seeds.
+@pytest.mark.parametrize("seed", range(4))
+def test_the_acrobot_swings_nearly_as_high_as_by_who_knows_the_law(seed):
+    """Of what that earns above hanging still (-400), nine tenths over the last 25 of 100 episodes, in every seed.
 
-    They earn 9.1, 0.5, 8.6 and -3.3, with the law known it is 8 on average over eight seeds. The standard error of the
+    They earn 5.7, 10.3, 9.0 and 7.2; with the law known it is 8 on average over eight seeds. The standard error of the
     difference is about 12, which is 3 %. With 400 features it was 93 % on average, and 82 % in one seed.
     """
     hanging = -400.0
-    known = np.mean([_known("acrobot", seed)[0] for seed in range(8)]) - hanging
+    known = np.mean([_known("acrobot", other)[0] for other in range(8)]) - hanging
     assert known >= 350.0
-    earned = np.array([_learned("acrobot", 50, seed)[0][:, 0] for seed in range(4)]) - hanging
-    assert np.all(earned[:, 25:].mean(axis=1) >= 0.9 * known)
-    assert earned[:, 0].max() <= 0.1 * known  # at random: the test has power
+    earned = _learned("acrobot", 100, seed)[0][:, 0] - hanging
+    assert earned[75:].mean() >= 0.9 * known
+    assert earned[0] <= 0.1 * known  # at random: the test has power
 
 
-def test_the_car_keeps_its_budget_of_effort():
-    """Second halves of 24 episodes: efforts of 62.3, 49.4, 58.7 and 54.5, together 6 % below the limit of 60.
+@pytest.mark.parametrize("seed", range(4))
+def test_the_car_keeps_its_budget_of_effort(seed):
+    """Second half of 48 episodes: at most a twentieth over the limit of 60; without it 150 and more is spent.
 
-    The standard error is 3, so a twentieth over the limit would be seen; without it 150 and more is spent. Mixtures of
-    plans have members that stay in the valley: 42 of 48 episodes earn 50 and more, and three quarters are asked for.
+    Mixtures of plans have members that stay in the valley: three quarters of the episodes are asked to earn 50.
     """
-    halves = np.array([_learned("mountain-car-effort", 24, seed)[0][12:] for seed in range(4)])
-    assert halves[:, :, 1].mean() <= 1.05 * 60.0
-    assert np.mean(halves[:, :, 0] >= 50.0) >= 0.75
+    half = _learned("mountain-car-effort", 48, seed)[0][24:]
+    assert half[:, 1].mean() <= 1.05 * 60.0
+    assert np.mean(half[:, 0] >= 50.0) >= 0.75
 
 
-def test_the_cart_keeps_its_budget_of_effort():
-    """Second halves of 20 episodes: efforts of 0.75, 0.80, 1.12 and 0.90, together 0.89 (standard error 0.16) of 1.
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cart_keeps_its_budget_of_effort(seed):
+    """Second half of 48: at most a twentieth over the limit of 1, with the pole up in four episodes of five."""
+    half = _learned("cartpole-effort", 48, seed)[0][24:]
+    assert half[:, 1].mean() <= 1.05
+    assert np.mean(half[:, 0] >= 190.0) >= 0.8
 
-    Without a limit 3 is spent. In 37 of 40 episodes the pole is up to the end, and four fifths are asked for.
-    """
-    halves = np.array([_learned("cartpole-effort", 20, seed)[0][10:] for seed in range(4)])
-    assert halves[:, :, 1].mean() <= 1.05 + 2 * 0.16
-    assert np.mean(halves[:, :, 0] >= 190.0) >= 0.8
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_acrobot_keeps_its_budget_of_effort(seed):
+    """Second half of 50 episodes: at most a twentieth over the limit of 100, swinging in most of them."""
+    half = _learned("acrobot-effort", 50, seed)[0][25:]
+    assert half[:, 1].mean() <= 1.05 * 100.0
+    assert half[:, 0].mean() >= -200.0  # hanging still is -400
