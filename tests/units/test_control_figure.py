@@ -48,6 +48,20 @@ def test_nothing_is_drawn_after_the_end():
     assert len(figure.axes[2].patches[0].get_data().values) == 4
 
 
+def test_further_angles_are_drawn_by_their_names():
+    """Two and a half turns of the second: few numbers at its side, and no line that says upright."""
+    picture = Picture(("a", "b", "c", "d"), ("torque",), turns=(("upper", 0, 1), ("lower", 2, 3)))
+    angles = np.stack([np.linspace(0, 1, H + 1), np.linspace(0, 5 * np.pi, H + 1)], axis=1)
+    shown = np.stack([part(angles[:, i]) for i in range(2) for part in (np.cos, np.sin)], axis=1)
+    figure = control_figure([_episode(shown, np.zeros((H, 1)))], picture)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["upper", "lower", "torque"]
+    for axes, angle in zip(figure.axes, angles.T, strict=False):
+        np.testing.assert_allclose(np.asarray(_drawn(axes)[0].get_ydata()), angle, atol=1e-9)
+        inside = [tick for tick in axes.get_yticks() if axes.get_ylim()[0] <= tick <= axes.get_ylim()[1]]
+        assert len(inside) <= 5
+        assert len(axes.lines) == 2  # the path, and zero
+
+
 def test_an_angle_goes_on_where_it_is_wrapped():
     """Once around from hanging, whichever sign of pi that is shown with."""
     for sign in (1.0, -1.0):

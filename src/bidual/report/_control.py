@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = tuple(colour for colour in ACTIONS if colour not in (VERMILLION, "#F0E442"))  # yellow is hard to see
+_ANGLE = "angle"  # the name of the one that is 0 upright
 _PLANE, _PANEL = 4.2, 1.7  # inches: the side of a plane, the height of a panel
 
 
@@ -59,8 +60,10 @@ def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
         for s, _, colour in _coloured(runs):
             axes.plot(picture.seconds * np.arange(len(s)), _variable(s, name, picture), color=colour, linewidth=1.5)
         axes.set_ylabel(name)
-        if picture.angle is not None and name == "angle":
-            _mark_turns(axes)
+        if name in _angles(picture):
+            _count_in_pi(axes)
+        if picture.angle is not None and name == _ANGLE:
+            _mark_upright(axes)
         else:
             axes.axhline(0.0, color=DARK, linewidth=0.7, linestyle=":")
     _finish(figure, panels, runs, picture, title)
@@ -126,31 +129,43 @@ def _coloured(runs: list[Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float
     return [(s, u, _COLOURS[i % len(_COLOURS)]) for i, (s, u) in enumerate(runs)]
 
 
+def _angles(picture: Picture) -> dict[str, tuple[int, int]]:
+    """The places of cosine and sine of every angle, by its name."""
+    upright = {} if picture.angle is None else {_ANGLE: picture.angle}
+    return upright | {name: (cosine, sine) for name, cosine, sine in picture.turns}
+
+
 def _variables(picture: Picture) -> list[str]:
-    """The names of what is drawn, with an angle instead of its cosine and sine."""
-    hidden = picture.angle or ()
-    kept = [name for i, name in enumerate(picture.names) if i not in hidden]
-    return ["angle", *kept] if hidden else kept
+    """The names of what is drawn, with angles instead of their cosines and sines."""
+    angles = _angles(picture)
+    hidden = {place for pair in angles.values() for place in pair}
+    return [*angles, *(name for i, name in enumerate(picture.names) if i not in hidden)]
 
 
 def _variable(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> Float[np.ndarray, "steps"]:
-    if name != "angle" or picture.angle is None:
+    pair = _angles(picture).get(name)
+    if pair is None:
         return s[:, picture.names.index(name)]
-    cosine, sine = picture.angle
+    cosine, sine = pair
     angle = np.unwrap(np.arctan2(s[:, sine], s[:, cosine]))
     # Hanging is pi and -pi alike: all episodes shall begin on the same side.
     return angle + 2 * np.pi if angle[0] < -np.pi + 1e-6 else angle
 
 
-def _mark_turns(axes: "Axes") -> None:
-    """Lines where it is upright, numbers in units of pi."""
+def _count_in_pi(axes: "Axes") -> None:
+    """As many half turns between two numbers as leave room for at most five."""
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
     low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(MultipleLocator(np.pi * max(1, np.ceil((high - low) / (5 * np.pi)))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _in_pi(value)))
+
+
+def _mark_upright(axes: "Axes") -> None:
+    """Lines where it is upright."""
+    low, high = axes.get_ylim()
     for turn in range(int(np.ceil(low / (2 * np.pi))), int(np.floor(high / (2 * np.pi))) + 1):
         axes.axhline(2 * np.pi * turn, color=VERMILLION, linewidth=0.9, linestyle=(0, (6, 3)))
-    axes.yaxis.set_major_locator(MultipleLocator(np.pi))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _in_pi(value)))
     axes.set_ylabel("angle (dashed: upright)")
 
 

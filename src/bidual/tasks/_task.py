@@ -38,7 +38,8 @@ class Picture:
     Args:
         names: of the numbers of an observation, one each.
         controls: names of the controls.
-        angle: the two numbers that are cosine and sine of an angle, drawn as that angle.
+        angle: the two numbers that are cosine and sine of an angle, drawn as that angle; 0 is upright.
+        turns: further angles, each with its name and its two numbers.
         plane: the two numbers that are a place in the plane, drawn as a path.
         goal: the place to go to.
         discs: (x, y, radius) of regions to keep out of.
@@ -50,6 +51,7 @@ class Picture:
     names: tuple[str, ...]
     controls: tuple[str, ...]
     angle: tuple[int, int] | None = None
+    turns: tuple[tuple[str, int, int], ...] = ()
     plane: tuple[int, int] | None = None
     goal: tuple[float, float] | None = None
     discs: tuple[tuple[float, float, float], ...] = ()

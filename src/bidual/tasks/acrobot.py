@@ -27,7 +27,14 @@ def _joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
     return np.stack([np.zeros_like(middle), middle, middle + along])
 
 
-_PICTURE = Picture(_NAMES, ("torque",), joints=_joints, ground=((-1.0, 0.0), (1.0, 0.0)), seconds=LINK_STEP)
+_PICTURE = Picture(
+    _NAMES,
+    ("torque",),
+    turns=(("upper angle", 0, 1), ("lower angle", 2, 3)),
+    joints=_joints,
+    ground=((-1.0, 0.0), (1.0, 0.0)),
+    seconds=LINK_STEP,
+)
 
 
 def acrobot(horizon: int = 200) -> Task:
