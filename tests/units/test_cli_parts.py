@@ -100,6 +100,13 @@ def test_speed_is_that_of_the_last_seconds():
     assert last == (99**2 - 93**2) / 6  # from the last look that is five seconds old or older
 
 
+@pytest.mark.parametrize(("speed", "words"), [(0.43, "0.43"), (2.0, "2"), (9.96, "10"), (1234.5, "1234")])
+def test_slow_learning_has_a_speed_too(speed, words):
+    """Plans of controls take seconds."""
+    told = _progress._learning_words(LOOKS[1], 500, speed, maximises=True)
+    assert f", {words} episodes/s, " in told
+
+
 @pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99.0, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
 def test_durations(seconds, words):
     assert _progress.duration(seconds) == words

@@ -118,7 +118,8 @@ def _learning_words(look: "Look", episodes: int, speed: float | None, *, maximis
     if look.episodes >= episodes:
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:
-        parts += [f"{speed:.0f} episodes/s", f"{duration((episodes - look.episodes) / speed)} left"]
+        per_second = f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"
+        parts += [f"{per_second} episodes/s", f"{duration((episodes - look.episodes) / speed)} left"]
     return ", ".join(parts)
 
 
