@@ -210,6 +210,15 @@ def test_bad_files_end_with_a_code_and_a_sentence(tmp_path, capsys, problem, cod
     assert words in told.err
 
 
+@pytest.fixture
+def _interruptible():
+    """As in a terminal: jobs in the background of a shell ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_that_gets_lost_is_raised_again():
     """As when it comes while garbage is collected: there Python drops exceptions. Afterwards all is as it was."""
     look = Look(1, None, None, None, 1, 0.0)
