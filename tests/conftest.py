@@ -1,6 +1,7 @@
 """Every test runs as users run: 64-bit mode off globally. Promotion is strict so that nothing widens by accident."""
 
 import os
+import threading
 from pathlib import Path
 
 # What one process has compiled the others need not: workers, and the commands that tests start. JAX reads these names
@@ -10,6 +11,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax
+import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,6 +23,26 @@ settings.register_profile(
     "bidual", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
 )
 settings.load_profile("bidual")
+
+
+_SECONDS_OF_SHAPES = 1.0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Shapes are checked in the first second of every test, its fixtures included.
+
+    What a long test calls later it has mostly called before, and checking every call of it doubles its time or worse.
+    """
+    del item, nextitem
+    jaxtyping.config.update("jaxtyping_disable", False)
+    enough = threading.Timer(_SECONDS_OF_SHAPES, jaxtyping.config.update, ("jaxtyping_disable", True))
+    enough.daemon = True
+    enough.start()
+    try:
+        return (yield)
+    finally:
+        enough.cancel()
 
 
 _MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
