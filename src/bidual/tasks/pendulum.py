@@ -77,8 +77,8 @@ def _frugal_explorer() -> "Controls":
     from bidual.control import Chain, Descent, Mpc, Thompson, icem
     from bidual.explorers import Controls
 
-    # Among plans that are judged by one path each, those are mixed that were lucky in it, and then spend more than they
-    # said: 6 % over the limit. Descending makes plans smoother than sampling alone, and four paths affordable.
+    # Plans that were sampled and judged by one path each spent 6 % more than they said, probably because those are
+    # mixed that were lucky in it. Descending needs fewer samples, so that four paths take no longer.
     return Controls(Thompson(), Chain(icem(64, 3, deviation=1.0), Descent(4)), Mpc(4, 50), rollouts=4)
 
 
