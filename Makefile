@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which would compile everything anew
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
@@ -14,11 +15,11 @@ help:  ## list the targets
 demo: $(RUNTIME)  ## learn the rover from scratch, say what is certain, draw it (half a minute)
 	@$(BIN)/bidual demo
 
-test: $(DEV)  ## the tests
+test: $(DEV)  ## the tests of the gate, with their CPU time
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(DEV)  ## the tests and the long statistical and fuzz runs
-	$(BIN)/python -m pytest -n 2
+	BIDUAL_TESTS=all $(BIN)/python -m pytest -n 2
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check .

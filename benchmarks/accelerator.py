@@ -21,9 +21,9 @@ import jax
 import numpy as np
 
 from benchmarks.regulators import learned
-from bidual.control import Hallucinated, Mean, Regulator, Sought, mppi
-from bidual.features import computed
 from bidual.models import Stage
+from bidual.planners.control import ControlSequence, Hallucinated, Mean, Regulator, mppi
+from bidual.problem.features import computed
 
 RESULTS = Path(__file__).parent / "results" / "accelerator.json"
 REPEATS, PLANS, ROUNDS, HORIZON = 3, 5, 8, 50
@@ -31,12 +31,12 @@ SAMPLES = (256, 1024, 4096, 16384)
 STAGE = Stage(computed(cost=lambda x, u, y: y @ y + 0.1 * u @ u), HORIZON, np.full((1, 4), 0.5))
 
 
-def planned(device: Any, K: int, optimism: Mean | Hallucinated) -> Callable[[], Sought]:  # noqa: ANN401 - of JAX
+def planned(device: Any, K: int, optimism: Mean | Hallucinated) -> Callable[[], ControlSequence]:  # noqa: ANN401 - of JAX
     """A plan on a device, which waits for its answer."""
     (dynamics,) = optimism(learned(20), np.random.default_rng(0))
     regulator = Regulator(mppi(K, ROUNDS))
 
-    def plan() -> Sought:
+    def plan() -> ControlSequence:
         with jax.default_device(device):
             return regulator.search(dynamics, STAGE, np.ones((HORIZON, 1)))
 

@@ -31,13 +31,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 import bidual as bd
-from bidual._prepare import prepare_learning
-from bidual._types import Episode
+from bidual._base.types import Episode
+from bidual.learning.setup import set_up
 from bidual.models import ClassKnowledge, Factors, Layout, Plausible
-from bidual.models._likelihood import add_episodes, no_likelihoods
+from bidual.models.classes._likelihood import add_episodes, no_likelihoods
 from bidual.planners import ClassSearch
-from bidual.planners._class_search import descended
-from bidual.planners._class_steps import Steps
+from bidual.planners._class_search import descend_coordinates
+from bidual.planners._class_steps import ClassSteps
 
 RESULTS = Path(__file__).parent / "results" / "classes.json"
 REPEATS, COSTS, HORIZON = 3, 20, 6
@@ -56,7 +56,7 @@ class Dense:
         assert model.initial is not None  # a simulated model tells its start law
         self.psi, self.start = psi.psi, model.initial
 
-    def rectangular(self, theta: Float[np.ndarray, "H d"]) -> float:
+    def rectangular_bound(self, theta: Float[np.ndarray, "H d"]) -> float:
         """A candidate for every state and action."""
         V = np.zeros(self.S)
         for h in reversed(range(HORIZON)):
@@ -64,7 +64,7 @@ class Dense:
             V = Q.min(axis=0).min(axis=-1)
         return float(self.start @ V)
 
-    def descended(self, theta: Float[np.ndarray, "H d"]) -> float:
+    def descend_coordinates(self, theta: Float[np.ndarray, "H d"]) -> float:
         """Coordinate descent from the first candidates, as `descended` does it."""
         combination, value = [0] * HORIZON, np.inf
         costs = [self.psi.pay(theta[h], h) for h in range(HORIZON)]
@@ -92,27 +92,29 @@ class Dense:
 def planning() -> list[dict[str, Any]]:
     """Milliseconds of one answer."""
     task = bd.tasks.find("perturbation").build(horizon=HORIZON)
-    knowledge = prepare_learning(task.problem, task.mdp, task.model, None, delta=0.05, seed=0).knowledge
+    knowledge = set_up(task.problem, task.mdp, task.model, None, delta=0.05, seed=0).knowledge
     assert isinstance(knowledge, ClassKnowledge)
-    model, psi = knowledge.optimistic, knowledge.layout
+    model, psi = knowledge.confidence_set, knowledge.layout
     assert isinstance(model, Plausible)
     dense, rng = Dense(model, psi), np.random.default_rng(0)
     costs = rng.normal(size=(COSTS, HORIZON, psi.psi.signals.shape[1]))
     first, search = np.zeros(HORIZON, dtype=np.int64), ClassSearch()
     proving = ClassSearch(nodes=NODES)
 
-    def rectangular(theta: Float[np.ndarray, "H d"]) -> float:
-        return Steps(model, psi, theta).rectangular()
+    def rectangular_bound(theta: Float[np.ndarray, "H d"]) -> float:
+        return ClassSteps(model, psi, theta).rectangular_bound()
 
     def descent(theta: Float[np.ndarray, "H d"]) -> float:
-        return descended(Steps(model, psi, theta), first)[1]
+        return descend_coordinates(ClassSteps(model, psi, theta), first)[1]
 
     for theta in costs:
-        np.testing.assert_allclose(rectangular(theta), dense.rectangular(theta), rtol=0, atol=1e-10)
-        np.testing.assert_allclose(descent(theta), dense.descended(theta), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(rectangular_bound(theta), dense.rectangular_bound(theta), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(descent(theta), dense.descend_coordinates(theta), rtol=0, atol=1e-10)
     rows = [
-        _row("rectangular relaxation", 1e3, "ms", _each(costs, rectangular), _each(costs, dense.rectangular)),
-        _row("coordinate descent", 1e3, "ms", _each(costs, descent), _each(costs, dense.descended)),
+        _row(
+            "rectangular relaxation", 1e3, "ms", _each(costs, rectangular_bound), _each(costs, dense.rectangular_bound)
+        ),
+        _row("coordinate descent", 1e3, "ms", _each(costs, descent), _each(costs, dense.descend_coordinates)),
         _row("search", 1e3, "ms", _each(costs, lambda theta: search.search(model, psi, theta))),
         _row(f"search, {NODES} nodes", 1e3, "ms", _each(costs, lambda theta: proving.search(model, psi, theta))),
     ]

@@ -38,9 +38,12 @@ import numpy as np
 from jaxtyping import Float
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.control import (
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.setup import set_up
+from bidual.loop.explorers import Controls
+from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.models import Simulated, Stage
+from bidual.planners.control import (
     AbstractExecution,
     AbstractOptimism,
     AbstractSearch,
@@ -54,13 +57,10 @@ from bidual.control import (
     Thompson,
     icem,
 )
-from bidual.explorers import Controls
-from bidual.features import Computed
-from bidual.models import Simulated, Stage
+from bidual.problem.features import Computed
 from bidual.report._canvas import BLUE, GREEN, VERMILLION, new_figure
 from bidual.tasks import Task, acrobot, cartpole, inverted_pendulum, mountain_car, pointmass
-from bidual.tasks._control_laws import DENSE, SPARSE, integrated, pushed, swung_as_shown
-from bidual.vpdpo import first_state, vpdpo
+from bidual.tasks._control_laws import DENSE, SPARSE, step_integrator, step_observed_pendulum, step_point_mass
 
 RESULTS = Path(__file__).parent / "results" / "control.json"
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "control-budgets.png"
@@ -77,10 +77,10 @@ class Known(NamedTuple):
 
 
 LAWS = {
-    "lqr": Known(integrated, (-1.0, -0.1), 0.1),
-    "pointmass": Known(partial(pushed, xp=jnp), (-1 / 30,), pointmass.NOISE),
-    "pendulum": Known(partial(swung_as_shown, DENSE, xp=jnp), (-1.0, -0.001)),
-    "pendulum-sparse": Known(partial(swung_as_shown, SPARSE, xp=jnp), (1.0, -0.1)),
+    "lqr": Known(step_integrator, (-1.0, -0.1), 0.1),
+    "pointmass": Known(partial(step_point_mass, xp=jnp), (-1 / 30,), pointmass.NOISE),
+    "pendulum": Known(partial(step_observed_pendulum, DENSE, xp=jnp), (-1.0, -0.001)),
+    "pendulum-sparse": Known(partial(step_observed_pendulum, SPARSE, xp=jnp), (1.0, -0.1)),
     "mountain-car": Known(mountain_car.LAW, (1.0,)),
     "cartpole": Known(cartpole.LAW, (1.0,)),
     "acrobot": Known(acrobot.LAW, (1.0,)),
@@ -160,7 +160,7 @@ def worth(name: str, search: AbstractSearch, execution: AbstractExecution, seed:
 
 def run(task: Task, explorer: Controls, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
     """The sums of signals of every episode of a run."""
-    setting = prepare_learning(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return np.array([next(turns).episodes[0].observed.sum(axis=0) for _ in range(episodes)])

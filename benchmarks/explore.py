@@ -25,15 +25,15 @@ import cvxpy as cp
 import numpy as np
 
 import bidual as bd
-from bidual.cli._exploring import explorer_named
-from bidual.envs import Simulator
-from bidual.explorers import AbstractExplorer
-from bidual.models import SETS, Tabular
-from bidual.outputs import fresh_episodes
-from bidual.planners import optimist
-from bidual.policies import MarkovPolicy
+from bidual.cli._explorer_options import explorer_named
+from bidual.learning.outputs import fresh_episodes
+from bidual.loop.explorers import AbstractExplorer
+from bidual.models import SETS, EnvironmentFacts, Tabular
+from bidual.planners import optimistic_planner_for
 from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure
 from bidual.tasks import Task
+from bidual.world.envs import Simulator
+from bidual.world.policies import MarkovPolicy
 
 RESULTS = Path(__file__).parent / "results" / "explore.json"
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "exploration.png"
@@ -149,14 +149,14 @@ def _plan_milliseconds(set_: str, *, declared: bool, seed: int) -> float:
     mdp = bd.TabularMDP((states, rng.dirichlet(np.ones(K), (S, A))), np.full(S, 1 / S), H)
     pieces = bd.features.signals(reward=rng.random((S, A)), cost=rng.random((S, A))).pieces((H, S, A))
     model = Tabular(mdp if declared else None, set=set_)
-    knowledge = model.start(pieces, H, mdp.actions, 0.025, absorbing=np.zeros(S, dtype=bool), initial=mdp.initial)
+    knowledge = model.start(EnvironmentFacts(pieces, H, mdp.actions, 0.025, np.zeros(S, dtype=bool), mdp.initial))
     anything = MarkovPolicy(np.full((H, S, A), 1 / A))  # 2500 episodes: about a hundred samples of every row
     knowledge = knowledge.update(*fresh_episodes(Simulator(mdp), anything, seed, 0, 2500))
-    plan, theta = optimist(knowledge.optimistic), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
-    plan(knowledge.optimistic, knowledge.layout, theta)  # compiles
+    plan, theta = optimistic_planner_for(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    plan(knowledge.confidence_set, knowledge.layout, theta)  # compiles
     started = time.process_time()
     for _ in range(100):
-        plan(knowledge.optimistic, knowledge.layout, theta)
+        plan(knowledge.confidence_set, knowledge.layout, theta)
     return (time.process_time() - started) * 10
 
 

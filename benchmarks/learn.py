@@ -28,16 +28,15 @@ import cvxpy as cp
 import numpy as np
 
 import bidual as bd
-from bidual._gymnasium import Transition
-from bidual._prepare import prepare_learning
-from bidual._types import Episode
-from bidual.convex import AffineProgram
-from bidual.envs import Step, gymnasium_environment
-from bidual.models import Tabular
-from bidual.planners import optimist
-from bidual.policies import AbstractPolicy, embedding
+from bidual._base.types import Episode
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.models import EnvironmentFacts, Tabular
+from bidual.planners import optimistic_planner_for
 from bidual.tasks import Task
-from bidual.vpdpo import first_state, vpdpo
+from bidual.world.envs import Step, gymnasium_environment
+from bidual.world.mdp._toy_text import Transition
+from bidual.world.policies import AbstractPolicy, embedding
 
 RESULTS = Path(__file__).parent / "results" / "learn.json"
 REPEATS = 3
@@ -73,10 +72,7 @@ def exact(task: Task, policy: AbstractPolicy) -> tuple[float, list[float]]:
     psi = task.problem.embedding.features.stage(task.mdp.successors)
     program = task.problem.program()
     expected = embedding(task.mdp, psi, policy)
-    if isinstance(program, AffineProgram):
-        f, g = program.values(expected)
-    else:
-        f, g = program.functions.values(program.image(expected), np.zeros(0))
+    f, g = program.at(expected)
     sides = [float((line.bounds + line.sign * row)[0]) for line, row in zip(task.problem.lines(), g, strict=True)]
     return (-f if task.problem.maximises else f), sides
 
@@ -168,7 +164,7 @@ def speed() -> list[dict[str, Any]]:
 
 
 def _loop_seconds(task: Task, seed: int) -> float:
-    setting = prepare_learning(task.problem, task.mdp, declared(task), None, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.mdp, declared(task), None, delta=0.05, seed=seed)
     start = first_state(setting.program, setting.explorer, setting.knowledge)
     started = time.process_time()
     for _ in islice(vpdpo(setting.program, setting.env, setting.explorer, start, seed=seed), 10_000):
@@ -193,7 +189,7 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
     mdp = bd.TabularMDP((states, law), np.full(S, 1 / S), H)
     pieces = bd.features.signals(reward=rng.random((S, 5)), cost=rng.random((S, 5))).pieces((H, S, 5))
     knowledge = Tabular(mdp).start(
-        pieces, H, mdp.actions, 0.025, absorbing=np.zeros(S, dtype=bool), initial=mdp.initial
+        EnvironmentFacts(pieces, H, mdp.actions, 0.025, np.zeros(S, dtype=bool), mdp.initial)
     )
     for s in range(S):
         for a in range(5):
@@ -203,12 +199,12 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
                 path[1] = arrival
                 step = Episode(path[:2].copy(), np.array([a]), np.zeros((1, 0)))
                 knowledge = knowledge.update(step)
-    planner, theta = optimist(knowledge.optimistic), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
-    planner(knowledge.optimistic, knowledge.layout, theta)  # compiles
+    planner, theta = optimistic_planner_for(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    planner(knowledge.confidence_set, knowledge.layout, theta)  # compiles
     count = 200 if S < 400 else 20
     started = time.process_time()
     for _ in range(count):
-        planner(knowledge.optimistic, knowledge.layout, theta)
+        planner(knowledge.confidence_set, knowledge.layout, theta)
     return (time.process_time() - started) / count * 1e3
 
 

@@ -26,13 +26,13 @@ import cvxpy as cp
 import numpy as np
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._prepare import Setting, prepare_learning
-from bidual.explorers import AbstractExplorer
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.outputs import fresh_episodes
+from bidual.learning.setup import LearnSetup, set_up
+from bidual.loop.explorers import AbstractExplorer
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import AbstractKnowledge, Latent
-from bidual.outputs import fresh_episodes
-from bidual.tasks._lock_env import Lock
-from bidual.vpdpo import first_state, vpdpo
+from bidual.tasks._lock_env import LockEnv
 
 RESULTS = Path(__file__).parent / "results" / "lock.json"
 HORIZONS = (5, 10, 25)
@@ -61,14 +61,14 @@ def opened(horizon: int, seed: int, model: Latent, most: int, explorer: Abstract
     return Opened(None, time.perf_counter() - started)
 
 
-def lock_setting(horizon: int, seed: int, model: Latent, explorer: AbstractExplorer[Any] | None) -> Setting:
+def lock_setting(horizon: int, seed: int, model: Latent, explorer: AbstractExplorer[Any] | None) -> LearnSetup:
     """Maximise the reward, of which nothing is known but its bounds at every step."""
     x = bd.features.signals(reward=bd.features.observed(lambda step: step.reward)).embedding(horizon)
     problem = bd.Problem(cp.Maximize(cp.sum(x.reward)))
-    return prepare_learning(problem, Lock(horizon, seed), model, explorer, delta=0.05, seed=seed)
+    return set_up(problem, LockEnv(horizon, seed), model, explorer, delta=0.05, seed=seed)
 
 
-def share_opened(setting: Setting, knowledge: AbstractKnowledge, first: int) -> float:
+def share_opened(setting: LearnSetup, knowledge: AbstractKnowledge, first: int) -> float:
     """How many of 20 clean episodes of the policy of the moment open the lock."""
     made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
     episodes = fresh_episodes(setting.env, made.policy, setting.seed, first, CLEAN)

@@ -33,10 +33,10 @@ import torch  # pyright: ignore[reportMissingImports]
 from jaxtyping import Array, Float
 from pytorch_mppi import MPPI  # pyright: ignore[reportMissingImports]
 
-from bidual.control import Exponential, Receding, Sampling
-from bidual.features import computed
-from bidual.features._cosine import cosine
 from bidual.models import Simulated
+from bidual.planners.control import Exponential, Receding, Sampling
+from bidual.problem.features import computed
+from bidual.problem.features._cosine import cosine
 
 RESULTS = Path(__file__).parent / "results" / "mppi.json"
 REPEATS, STEPS = 3, 30

@@ -29,10 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.control import AbstractOptimism, Bonus, Hallucinated, Mean
-from bidual.features import features_of, fourier
-from bidual.features._cosine import cosine
-from bidual.models import Ellipsoid, Regressed, World, no_moments, outer_ellipsoid, posterior
+from bidual.models import Ellipsoid, LearnedDynamics, Regressed, no_moments, outer_ellipsoid, posterior
+from bidual.planners.control import AbstractOptimism, Bonus, Hallucinated, Mean
+from bidual.problem.features import features_of, fourier
+from bidual.problem.features._cosine import cosine
 
 RESULTS = Path(__file__).parent / "results" / "regulators.json"
 REPEATS, CALLS = 3, 40
@@ -108,13 +108,13 @@ def rollouts(
     return paid
 
 
-def learned(episodes: int) -> World:
+def learned(episodes: int) -> LearnedDynamics:
     """What is known of a cart with a pole after so many episodes of random pushes."""
     s, u, following = _pushes(episodes, seed=0)
-    phi = fourier(FEATURES, bandwidth=4.5).built(N, M)
+    phi = fourier(FEATURES, bandwidth=4.5).build_map(N, M)
     moments = no_moments(N, FEATURES).add(features_of(phi, s, u), following - s)
     box = np.full(N, -10.0), np.full(N, 10.0)
-    return World(posterior(moments, RIDGE, 0.01), phi, box, (np.full(M, -3.0), np.full(M, 3.0)))
+    return LearnedDynamics(posterior(moments, RIDGE, 0.01), phi, box, (np.full(M, -3.0), np.full(M, 3.0)))
 
 
 def overestimates(episodes: int) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _sigma(ellipsoid: Ellipsoid, phi: Float[np.ndarray, "k d"]) -> Float[np.ndar
     return np.asarray(jax.vmap(ellipsoid.sigma)(jnp.asarray(phi, dtype=jnp.float32)))
 
 
-def _directions(known: World) -> float:
+def _directions(known: LearnedDynamics) -> float:
     """tr(F'F Lambda^-1): of how many directions something is known."""
     values, _ = known.posterior.spectrum
     return float(np.sum(1 - known.posterior.ridge / values))

@@ -27,17 +27,17 @@ if __name__ == "__main__":
 import numpy as np
 
 import bidual as bd
-from bidual import _learn
-from bidual._measured import Measured
-from bidual.cli._exploring import explorer_named
+from bidual.cli._explorer_options import explorer_named
+from bidual.learning import learn
+from bidual.learning.metrics import MetricLog
 from bidual.tasks import Task
 
 RESULTS = Path(__file__).parent / "results" / "runs.json"
 EPISODES, PAIRS = 1000, 9
 _STORING = (
-    *((bd.runs.Keeper, name) for name in ("__init__", "__exit__", "due", "keep", "finish")),
-    *((Measured, name) for name in ("__init__", "plans", "paid", "look")),
-    (_learn, "facts_of"),
+    *((bd.runs.RunWriter, name) for name in ("__init__", "__exit__", "due", "write_checkpoint", "finish")),
+    *((MetricLog, name) for name in ("__init__", "record_plans", "record_values", "record_progress")),
+    (learn, "facts_of"),
 )
 CASES = (("riverswim", None), ("riverswim", "paper"), ("media", None), ("rover", None))
 

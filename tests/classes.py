@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import bidual as bd
-from bidual.features import Pieces
 from bidual.models import Factors, Plausible
-from bidual.models._counts import no_counts
-from bidual.models._support import read_support
+from bidual.models.counts._counts import no_counts
+from bidual.models.counts._support import read_support
+from bidual.problem.features import Pieces
 
 
 @dataclass(frozen=True)

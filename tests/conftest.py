@@ -1,7 +1,6 @@
 """Every test runs as users run: 64-bit mode off globally. Promotion is strict so that nothing widens by accident."""
 
 import os
-import threading
 from pathlib import Path
 
 # What one process has compiled the others need not: workers, and the commands that tests start. JAX reads these names
@@ -10,13 +9,24 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+# Workers share the processors: threads that wait for each other there take twice the CPU time for the same numbers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 import jax
 import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.shapes  # noqa: F401 - the import hook of jaxtyping finds it by its name (pyproject.toml)
+from tests.gate import CpuTimes
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+jaxtyping.config.update("jaxtyping_disable", True)  # until a test decides otherwise
 
 # The same examples every time; no deadline, because the first example of a shape compiles its planner.
 settings.register_profile(
@@ -24,25 +34,27 @@ settings.register_profile(
 )
 settings.load_profile("bidual")
 
+# Where shapes are checked; elsewhere the same calls are made on larger problems, and checking would double their time.
+CHECKED = ("contracts", "units")
+TESTS = Path(__file__).parent
 
-_SECONDS_OF_SHAPES = 1.0
+
+def checks_shapes(path, marked):
+    """Return whether shapes are checked in a file of tests, from its path and whether the test opts out."""
+    return path.relative_to(TESTS).parts[0] in CHECKED and not marked
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(CpuTimes(), "cpu times")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """Shapes are checked in the first second of every test, its fixtures included.
-
-    What a long test calls later it has mostly called before, and checking every call of it doubles its time or worse.
-    """
-    del item, nextitem
-    jaxtyping.config.update("jaxtyping_disable", False)
-    enough = threading.Timer(_SECONDS_OF_SHAPES, jaxtyping.config.update, ("jaxtyping_disable", True))
-    enough.daemon = True
-    enough.start()
-    try:
-        return (yield)
-    finally:
-        enough.cancel()
+    """Decide before every test, its fixtures included, whether shapes are checked in it."""
+    del nextitem
+    checked = checks_shapes(item.path, item.get_closest_marker("unchecked_shapes") is not None)
+    jaxtyping.config.update("jaxtyping_disable", not checked)
+    return (yield)
 
 
 _MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000

@@ -6,7 +6,7 @@ import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 
-from bidual.convex import (
+from bidual.problem.convex import (
     Affine,
     Box,
     ConeFunction,
@@ -21,7 +21,7 @@ from bidual.convex import (
     Simplex,
     SquaredDistance,
 )
-from bidual.problem._compile import cone_program, conic_form
+from bidual.problem.modelling._compile import cone_program, conic_form
 
 SIZE = 5
 

@@ -1,14 +1,16 @@
 """Random models and problems, and exact answers from outside: the occupancy linear program solved by HiGHS."""
 
+import os
 from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import bidual as bd
-from bidual._types import at_step
+from bidual._base.types import at_step
 
 # (S, A, K, H): few, because each compiles a planner of its own.
 SHAPES = ((1, 1, 1, 1), (3, 2, 2, 2), (4, 3, 3, 5), (6, 2, 3, 4))
@@ -22,6 +24,17 @@ class Instance:
 
     def embedding(self, total=False):
         return self.mdp.embedding(total=total, **{f"s{i}": signal for i, signal in enumerate(self.signals)})
+
+
+def scale_examples(count):
+    """Return how many random examples are tried: all in `make test-all`, a third of them in the gate."""
+    return count if os.environ.get("BIDUAL_TESTS") == "all" else count // 3
+
+
+def keep_few(values, count):
+    """Return parameters of which the gate takes the first few, and the others are slow."""
+    values = list(values)
+    return values[:count] + [pytest.param(value, marks=pytest.mark.slow) for value in values[count:]]
 
 
 def random_instance(seed, shape, per_step=False, masked=False):

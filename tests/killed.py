@@ -1,4 +1,7 @@
-"""A run that is killed at its n-th moment: ``python -m tests.killed CASE FOLDER MOMENT RESULT``.
+"""Runs that are killed at their n-th moment: one for every line
+``[CASE, FOLDER, MOMENT, RESULT]`` on stdin.
+
+Every run is a process of its own, forked before JAX has started, so that what all of them import is imported once.
 
 Moments are where a crash could hurt: before and after every write, sync and rename of a file, before every statement
 of a transaction, and at every episode. A family of models, a planner or an explorer joins with one line of `CASES`.
@@ -10,18 +13,19 @@ import os
 import signal
 import sqlite3
 import sys
+import traceback
 import zipfile
 
 import cvxpy as cp
 
 import bidual as bd
-from bidual import control
 from bidual.dual import GradientAscent
-from bidual.envs import ControlEnvironment, RichEnvironment, Simulator
-from bidual.features import computed, fourier
-from bidual.features import signal as of
 from bidual.models import ControlKnowledge
+from bidual.planners import control
+from bidual.problem.features import computed, fourier
+from bidual.problem.features import signal as of
 from bidual.tasks.riverswim import riverswim
+from bidual.world.envs import ControlEnvironment, RichEnvironment, Simulator
 from tests.classes import around
 from tests.control_envs import Slider
 
@@ -48,32 +52,38 @@ def _learn(model, explorer, folder, **settings):
     )
 
 
-def _latent(folder):
+def _latent(folder, **options):
     lock = bd.tasks.find("lock").build(horizon=3)
-    settings = {"episodes": EPISODES, "evaluation": 20, "seed": 3, "run": folder}
+    settings = {"episodes": EPISODES, "evaluation": 20, "seed": 3, "run": folder} | options
     return bd.learn(lock.problem, lock.env, lock.model, **settings)
 
 
-def _controls(execution, folder):
+def _controls(execution, folder, **options):
     """The noisy double integrator, with features that do not hold the truth."""
     distance, effort = of(lambda x, u, y: x[0] ** 2, 0.0, 4.0), of(lambda x, u, y: u @ u, 0.0, 4.0)
     x = computed(distance=distance, effort=effort).embedding(8, total=True)
     problem = bd.Problem(cp.Minimize(x.distance), {"effort": x.effort <= 2.0})
     model = bd.models.KNR(fourier(d=16, bandwidth=2.0), box=((-4.0, -4.0), (4.0, 4.0)))
     explorer = bd.explorers.Controls(control.Thompson(), control.icem(16, 2), execution, rollouts=4)
-    settings = {"episodes": EPISODES // 3, "evaluation": 5, "seed": 3, "run": folder}
+    settings = {"episodes": EPISODES // 3, "evaluation": 5, "seed": 3, "run": folder} | options
     return bd.learn(problem, Slider(), model, explorer=explorer, **settings)
 
 
 CASES = {
-    "corrective": lambda folder: _tabular(bd.explorers.Alternating(), folder),
-    "paper": lambda folder: _tabular(bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder),
-    "class": lambda folder: _learn(bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder),
-    "linear": lambda folder: _learn(bd.models.LinearMDP(*INDICATORS), bd.explorers.Alternating(), folder),
+    "corrective": lambda folder, **options: _tabular(bd.explorers.Alternating(), folder, **options),
+    "paper": lambda folder, **options: _tabular(
+        bd.explorers.PrimalDual(GradientAscent(), canonical=True), folder, **options
+    ),
+    "class": lambda folder, **options: _learn(
+        bd.models.LowRank(*around(RIVER.mdp, 6)), bd.explorers.Alternating(), folder, **options
+    ),
+    "linear": lambda folder, **options: _learn(
+        bd.models.LinearMDP(*INDICATORS), bd.explorers.Alternating(), folder, **options
+    ),
     "latent": _latent,
-    "controls": lambda folder: _controls(control.Feedback(2), folder),
-    "receding": lambda folder: _controls(control.Mpc(every=4), folder),
-    "batches": lambda folder: _tabular(bd.explorers.Alternating(), folder, batch=4),
+    "controls": lambda folder, **options: _controls(control.Feedback(2), folder, **options),
+    "receding": lambda folder, **options: _controls(control.Mpc(every=4), folder, **options),
+    "batches": lambda folder, **options: _tabular(bd.explorers.Alternating(), folder, batch=4, **options),
 }
 
 
@@ -139,10 +149,30 @@ def _control_parts(solution):
     return [array.tobytes() for array in arrays] + [member.fingerprint for member in members]
 
 
-if __name__ == "__main__":
-    case, folder, moment, result = sys.argv[1:]
-    moments = Moments(int(moment))
+def run(case, folder, moment, result):
+    """Learn one case, and store what came of it unless this process ends before."""
+    moments = Moments(moment)
     moments.watch()
     solution = CASES[case](bd.runs.Folder(folder, resume=True, every=EVERY))
     with open(result, "w") as file:
         json.dump({"outcome": outcome(solution), "moments": moments.count}, file)
+
+
+def serve():
+    """Run a line of stdin at a time in a forked process, and print its exit code."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                run(*json.loads(line))
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import bidual as bd
-from bidual._types import Episode, at_step
-from bidual.models import Tabular
-from bidual.outputs._certainty import values_of
-from bidual.policies import embedding
+from bidual._base.types import Episode, at_step
+from bidual.models import EnvironmentFacts, Tabular
+from bidual.world.policies import embedding
 
 SHAPE = (3, 4, 2)  # (H, S, A): one, because each compiles a planner of its own
 WIDEST = 3
@@ -74,7 +73,7 @@ def beginning(features, shape, model=None, *, delta=0.1, allowed=None, absorbing
     H, S, A = shape
     allowed = np.ones((S, A), dtype=bool) if allowed is None else allowed
     ends = np.isin(np.arange(S), absorbing)
-    return (model or Tabular()).start(features.pieces(shape), H, allowed, delta, absorbing=ends, initial=initial)
+    return (model or Tabular()).start(EnvironmentFacts(features.pieces(shape), H, allowed, delta, ends, initial))
 
 
 def after(knowledge, episodes):
@@ -97,7 +96,7 @@ def exact_values(problem, mdp, policy):
     psi, program = problem.embedding.features.stage(mdp.successors), problem.program()
     members, weights = getattr(policy, "members", (policy,)), getattr(policy, "weights", np.ones(1))
     mean = np.tensordot(weights, np.stack([embedding(mdp, psi, member) for member in members]), axes=1)
-    return values_of(program, mean, np.zeros(0))
+    return program.at(mean)
 
 
 def false_claims(learned, problem, mdp, optimum):

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from bidual.policies import CategoricalEmission, DecodedPolicy, Decoder, GaussianEmission, Mixture
+from bidual.world.policies import CategoricalEmission, DecodedPolicy, Decoder, GaussianEmission, Mixture
 
 SIZE = 6  # of an observation
 SHOWN = np.eye(3, SIZE) * 4 + np.eye(3, SIZE, k=3) * 4

@@ -17,9 +17,13 @@ def _without_the_rest():
     assert package is not None
     assert package.origin is not None
     for name, contents in (
-        ("bidual.runs", {"__path__": [str(Path(package.origin).parent / "runs")]}),
-        ("bidual._prepare", {"Setting": object}),
-        ("bidual.learned", {"Look": object}),
+        ("bidual.learning.runs", {"__path__": [str(Path(package.origin).parent / "learning" / "runs")]}),
+        ("bidual.learning.setup", {"LearnSetup": object}),
+        ("bidual.learning.learned", {"LearnProgress": object, "EpisodeValues": object}),
+        ("bidual.learning.outputs", {"Sums": object, "mean_embedding": None}),
+        ("bidual.certificate", {"at_embedding": None}),
+        ("bidual.problem.convex", {}),
+        ("bidual.problem.modelling", {"row_slices": None}),
     ):
         sys.modules[name] = ModuleType(name)
         vars(sys.modules[name]).update(contents)
@@ -27,9 +31,9 @@ def _without_the_rest():
 
 _without_the_rest()
 
-from bidual._measured import Measurement  # noqa: E402
-from bidual.runs._lock import Lock  # noqa: E402
-from bidual.runs._store import Store  # noqa: E402
+from bidual.learning.metrics import Metric  # noqa: E402
+from bidual.learning.runs._lock import RunLock  # noqa: E402
+from bidual.learning.runs._store import Store  # noqa: E402
 
 _HELD = []
 
@@ -45,12 +49,12 @@ def write(folder, run, series, first, stop, step):
     with Store(Path(folder)) as store:
         store.register(run, {})
         for episode in range(first, stop, step):
-            store.update(run, "running", episode, [Measurement(series, episode, episode / 8)])
+            store.update(run, "running", episode, [Metric(series, episode, episode / 8)])
 
 
 def begin(folder):
     """A run that is registered, and held until this process ends."""
-    _HELD.append(Lock(Path(folder)))
+    _HELD.append(RunLock(Path(folder)))
     with Store(Path(folder).parent) as store:
         store.register(Path(folder).name, {"task": "other"})
 

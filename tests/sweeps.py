@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from bidual import RunError, runs
+from bidual import RunError
+from bidual.learning import runs
 
 SPEC = """\
 episodes = {episodes}
@@ -108,10 +109,10 @@ def kill_workers(process, folder, count, rng):
     return kills
 
 
-def _wait(condition, seconds=120.0):
+def _wait(condition, seconds=600.0):
     last = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < last
+        assert time.monotonic() < last, "nothing happens any more"
         time.sleep(0.05)
 
 

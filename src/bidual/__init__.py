@@ -6,28 +6,11 @@ Names are imported at first use, so that ``import bidual`` and ``bidual --help``
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bidual._version import __version__
+from bidual._base.version import __version__
 
 if TYPE_CHECKING:
-    from bidual import (
-        bounds,
-        control,
-        convex,
-        dual,
-        envs,
-        explorers,
-        features,
-        models,
-        planners,
-        policies,
-        problems,
-        report,
-        runs,
-        tasks,
-        theory,
-    )
-    from bidual._curve import Curve
-    from bidual._errors import (
+    from bidual import dual, models, planners, report, tasks
+    from bidual._base.errors import (
         ArchiveError,
         BidualError,
         CertificateError,
@@ -38,69 +21,84 @@ if TYPE_CHECKING:
         RunError,
         TaskError,
     )
-    from bidual._evaluate import Evaluation, evaluate
-    from bidual._learn import learn, stop_when
-    from bidual._price import price
-    from bidual._slater import Slater, slater
-    from bidual._solve import solve
-    from bidual._status import Status
-    from bidual.convex import check_convex
-    from bidual.learned import Learned
-    from bidual.mdp import TabularMDP
-    from bidual.problem import Problem
-    from bidual.saved import check, load
-    from bidual.solution import Solution
+    from bidual._base.status import Status
+    from bidual.certificate import bounds, theory
+    from bidual.cli import distributed
+    from bidual.learning import runs
+    from bidual.learning.evaluate import Evaluation, evaluate
+    from bidual.learning.learn import StopWhen, learn, stop_when
+    from bidual.learning.learned import Learned
+    from bidual.learning.outputs import Regret
+    from bidual.loop import explorers
+    from bidual.planners import control
+    from bidual.problem import convex, features
+    from bidual.problem.convex import check_convex
+    from bidual.problem.modelling import Problem
+    from bidual.solving.pricing import Curve, price
+    from bidual.solving.slater import Slater, slater
+    from bidual.solving.solution import Solution
+    from bidual.solving.solve import solve
+    from bidual.storage import Check, check, load
+    from bidual.tasks import problems
+    from bidual.world import envs, policies
+    from bidual.world.mdp import TabularMDP
 
+# The room of each public name.
 _HOME = {
-    "ArchiveError": "bidual._errors",
-    "BidualError": "bidual._errors",
-    "CertificateError": "bidual._errors",
-    "Curve": "bidual._curve",
-    "EnvError": "bidual._errors",
-    "Evaluation": "bidual._evaluate",
-    "Learned": "bidual.learned",
-    "ModelError": "bidual._errors",
-    "PolicyError": "bidual._errors",
-    "Problem": "bidual.problem",
-    "ProblemError": "bidual._errors",
-    "RunError": "bidual._errors",
-    "Slater": "bidual._slater",
-    "Solution": "bidual.solution",
-    "Status": "bidual._status",
-    "TabularMDP": "bidual.mdp",
-    "TaskError": "bidual._errors",
-    "check": "bidual.saved",
-    "check_convex": "bidual.convex",
-    "evaluate": "bidual._evaluate",
-    "learn": "bidual._learn",
-    "load": "bidual.saved",
-    "price": "bidual._price",
-    "slater": "bidual._slater",
-    "solve": "bidual._solve",
-    "stop_when": "bidual._learn",
+    "ArchiveError": "bidual._base.errors",
+    "BidualError": "bidual._base.errors",
+    "CertificateError": "bidual._base.errors",
+    "Check": "bidual.storage",
+    "Curve": "bidual.solving.pricing",
+    "EnvError": "bidual._base.errors",
+    "Evaluation": "bidual.learning.evaluate",
+    "Learned": "bidual.learning.learned",
+    "ModelError": "bidual._base.errors",
+    "PolicyError": "bidual._base.errors",
+    "Problem": "bidual.problem.modelling",
+    "ProblemError": "bidual._base.errors",
+    "Regret": "bidual.learning.outputs",
+    "RunError": "bidual._base.errors",
+    "Slater": "bidual.solving.slater",
+    "Solution": "bidual.solving.solution",
+    "Status": "bidual._base.status",
+    "StopWhen": "bidual.learning.learn",
+    "TabularMDP": "bidual.world.mdp",
+    "TaskError": "bidual._base.errors",
+    "check": "bidual.storage",
+    "check_convex": "bidual.problem.convex",
+    "evaluate": "bidual.learning.evaluate",
+    "learn": "bidual.learning.learn",
+    "load": "bidual.storage",
+    "price": "bidual.solving.pricing",
+    "slater": "bidual.solving.slater",
+    "solve": "bidual.solving.solve",
+    "stop_when": "bidual.learning.learn",
 }
-_MODULES = (
-    "bounds",
-    "control",
-    "convex",
-    "dual",
-    "envs",
-    "explorers",
-    "features",
-    "models",
-    "planners",
-    "policies",
-    "problems",
-    "report",
-    "runs",
-    "tasks",
-    "theory",
-)
+_MODULES = {
+    "bounds": "bidual.certificate.bounds",
+    "control": "bidual.planners.control",
+    "convex": "bidual.problem.convex",
+    "distributed": "bidual.cli.distributed",
+    "dual": "bidual.dual",
+    "envs": "bidual.world.envs",
+    "explorers": "bidual.loop.explorers",
+    "features": "bidual.problem.features",
+    "models": "bidual.models",
+    "planners": "bidual.planners",
+    "policies": "bidual.world.policies",
+    "problems": "bidual.tasks.problems",
+    "report": "bidual.report",
+    "runs": "bidual.learning.runs",
+    "tasks": "bidual.tasks",
+    "theory": "bidual.certificate.theory",
+}
 
 __all__ = [
     "ArchiveError",
     "BidualError",
     "CertificateError",
+    "Check",
     "Curve",
     "EnvError",
     "Evaluation",
@@ -109,10 +107,12 @@ __all__ = [
     "PolicyError",
     "Problem",
     "ProblemError",
+    "Regret",
     "RunError",
     "Slater",
     "Solution",
     "Status",
+    "StopWhen",
     "TabularMDP",
     "TaskError",
     "__version__",
@@ -121,6 +121,7 @@ __all__ = [
     "check_convex",
     "control",
     "convex",
+    "distributed",
     "dual",
     "envs",
     "evaluate",
@@ -147,7 +148,7 @@ def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name in _MODULES:
-        return import_module(f"bidual.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'bidual' has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
 """What everything about controls promises: signals of vectors, dynamics, controllers and their policies."""
 
-from functools import partial
+import itertools
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import (
+from bidual.models import AbstractDynamics, Regressed, Simulated
+from bidual.planners.control import (
     AbstractOptimism,
     AbstractSearch,
     BestOf,
@@ -23,10 +25,9 @@ from bidual.control import (
     icem,
     mppi,
 )
-from bidual.control._sampling import held, path_costs
-from bidual.features import computed, fourier, linear, signal
-from bidual.models import AbstractDynamics, Regressed, Simulated
-from bidual.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
+from bidual.planners.control._sampling import clip_controls, path_costs
+from bidual.problem.features import computed, fourier, linear, signal
+from bidual.world.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
 from tests.helpers import random_instance
 from tests.regressions import world
 
@@ -48,17 +49,30 @@ OPTIMISMS = {
     "bonus": Bonus(2.0, rank=3),
 }
 WORLDS = {
-    "fourier": world(fourier(20), N, (LOW, HIGH)),
-    "linear, actions": world(linear(constant=True), N, (LOW, HIGH), discrete=True),
+    "fourier": cache(lambda: world(fourier(20), N, (LOW, HIGH))),
+    "linear, actions": cache(lambda: world(linear(constant=True), N, (LOW, HIGH), discrete=True)),
 }
 SIMULATED = Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u: 0.9 * s + u.sum())
 FAMILY = Simulated(LOW, HIGH, np.array([0.1, 0.2, 0.0]), lambda s, u, e: 0.9 * s + u.sum() + e, 3)
-DYNAMICS = {"simulated": SIMULATED, "simulated, a family": FAMILY} | {
-    f"{name}, {kind}, {i}": one
+DYNAMICS = ["simulated", "simulated, a family"] + [
+    f"{name}, {kind}, {i}"
     for name, optimism in OPTIMISMS.items()
-    for kind, known in WORLDS.items()
-    for i, one in enumerate(optimism(known, np.random.default_rng(0)))
-}
+    for kind in WORLDS
+    for i in range(optimism.n if isinstance(optimism, BestOf) else 1)
+]
+
+
+@cache
+def make_dynamics():
+    """All dynamics by name, made when the first is used: the worlds are regressions."""
+    found = {"simulated": SIMULATED, "simulated, a family": FAMILY}
+    for name, optimism in OPTIMISMS.items():
+        for kind, known in WORLDS.items():
+            made = optimism(known(), np.random.default_rng(0))
+            found |= {f"{name}, {kind}, {i}": one for i, one in enumerate(made)}
+    return found
+
+
 CONTROLLERS = {
     "affine feedback": AffineFeedback(RNG.normal(size=(H, M)), RNG.normal(size=(H, N)), RNG.normal(size=(H, M, N))),
     "random controls": RandomControls(H, N, LOW, HIGH),
@@ -77,7 +91,8 @@ SEARCHES = {
 
 def test_every_implementation_is_here():
     assert {type(one) for one in SEARCHES.values()} == set(AbstractSearch.__subclasses__())
-    assert {type(one) for one in DYNAMICS.values()} == set(AbstractDynamics.__subclasses__())
+    assert list(make_dynamics()) == DYNAMICS
+    assert {type(one) for one in make_dynamics().values()} == set(AbstractDynamics.__subclasses__())
     assert {type(one) for one in CONTROLLERS.values()} == set(AbstractController.__subclasses__())
     assert {type(one) for one in OPTIMISMS.values()} == set(AbstractOptimism.__subclasses__())
 
@@ -104,7 +119,7 @@ def test_the_embedding_of_signals_has_their_names():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "description"),
     [
         (lambda: computed(), "at least one"),
         (lambda: signal(abs, 2.0, 1.0), r"low <= high; got \[2.0, 1.0\]"),
@@ -112,14 +127,14 @@ def test_the_embedding_of_signals_has_their_names():
         (lambda: FEATURES.stage(random_instance(0, (4, 3, 3, 5)).mdp.successors), "KNR"),
     ],
 )
-def test_signals_that_cannot_be_are_refused(make, words):
-    with pytest.raises(bd.ModelError, match=words):
+def test_signals_that_cannot_be_are_refused(make, description):
+    with pytest.raises(bd.ModelError, match=description):
         make()
 
 
 @pytest.fixture(params=DYNAMICS)
 def dynamics(request):
-    return DYNAMICS[request.param]
+    return make_dynamics()[request.param]
 
 
 def test_dynamics_go_through_compiled_code_as_arguments(dynamics):
@@ -152,11 +167,6 @@ def test_noise_and_extras_move_the_mean_by_as_much_as_they_may(dynamics):
         np.testing.assert_allclose(short, long * 0.1 * np.sqrt(e), rtol=1e-3, atol=1e-6)
 
 
-@pytest.fixture(params=SEARCHES)
-def searching(request):
-    return SEARCHES[request.param]
-
-
 @partial(jax.jit, static_argnums=0)
 def _searched(searching, dynamics, theta, h, s, nominal):
     return searching(dynamics, FEATURES, theta, h, s, jr.key(3), nominal)
@@ -167,21 +177,31 @@ def _cost(steps, dynamics, theta, s, nominal):
     return path_costs(dynamics, FEATURES, theta, jnp.asarray(steps), s, nominal[:, None])[0]
 
 
+def _pairs():
+    """Every search with extras or without: other pairs are slow, because each is compiled."""
+    gate = [("sampled", "fourier, hallucinated"), ("descended", "fourier, hallucinated")]
+    gate += [("descended", "simulated"), ("sampled, then descended", "simulated")]
+    for pair in itertools.product(
+        SEARCHES, ("simulated", "simulated, a family", "fourier, hallucinated", "fourier, draw")
+    ):
+        yield pytest.param(*pair, marks=() if pair in gate else pytest.mark.slow)
+
+
 @pytest.mark.parametrize("h", [0, 2])
-@pytest.mark.parametrize("name", ["simulated", "simulated, a family", "fourier, hallucinated", "fourier, draw"])
-def test_a_search_keeps_what_it_began_with_unless_something_is_cheaper(searching, name, h):
+@pytest.mark.parametrize(("search", "name"), list(_pairs()))
+def test_a_search_keeps_what_it_began_with_unless_something_is_cheaper(search, name, h):
     """Within limits, at the cost that it says, up to single precision; nothing is paid beyond the horizon."""
     kind, _, hoped = name.partition(", ")
-    dynamics = DYNAMICS[name] if kind == "simulated" else DYNAMICS[f"{hoped}, {kind}, 0"]
+    dynamics = make_dynamics()[name if kind == "simulated" else f"{hoped}, {kind}, 0"]
     n, m, e = dynamics.sizes
     rng = np.random.default_rng(0)
     theta, s = rng.uniform(0, 1, size=(H, 8)).astype(np.float32), rng.normal(size=n).astype(np.float32)
     nominal = rng.normal(size=(H, m + e)).astype(np.float32)
-    found = _searched(searching, dynamics, theta, np.int32(h), s, nominal)
+    found = _searched(SEARCHES[search], dynamics, theta, np.int32(h), s, nominal)
     sequence = np.asarray(found.nominal, dtype=np.float64)
-    np.testing.assert_allclose(np.asarray(held(dynamics, jnp.asarray(sequence))), sequence, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(clip_controls(dynamics, jnp.asarray(sequence))), sequence, atol=1e-6)
     ahead = np.concatenate([theta[h:], np.zeros_like(theta[:h])])
-    within = [np.float32(held(dynamics, jnp.asarray(one))) for one in (nominal, sequence)]
+    within = [np.float32(clip_controls(dynamics, jnp.asarray(one))) for one in (nominal, sequence)]
     start, end = (float(_cost(H - h, dynamics, ahead, s, one)) for one in within)
     assert float(found.cost) <= start + 1e-5 * abs(start)
     assert float(found.cost) == pytest.approx(end, rel=1e-5, abs=1e-5)
@@ -195,7 +215,7 @@ def optimism(request):
 
 @pytest.mark.parametrize("kind", WORLDS)
 def test_optimism_makes_dynamics_of_what_is_known(optimism, kind):
-    known = WORLDS[kind]
+    known = WORLDS[kind]()
     made, again, other = (optimism(known, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert all(isinstance(one, Regressed) and one.discrete == known.discrete for one in made)
     assert len(made) == (optimism.n if isinstance(optimism, BestOf) else 1)
@@ -205,7 +225,7 @@ def test_optimism_makes_dynamics_of_what_is_known(optimism, kind):
         assert np.array_equal(one.W, else_.W) != drawn
         assert np.array_equal(one.W, known.posterior.mean) != drawn
         np.testing.assert_array_equal(one.limits, known.limits)
-    assert optimism.words
+    assert optimism.description
     assert hash(optimism) == hash(type(optimism)(**vars(optimism)))
 
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._search import bind
-from bidual.convex import AffineProgram, VariationalProgram
 from bidual.dual import (
     AbstractDual,
     Bracketing,
@@ -18,13 +16,15 @@ from bidual.dual import (
     GradientAscent,
     Proximal,
 )
+from bidual.loop.primal_dual import primal_dual
 from bidual.models import known
 from bidual.planners import BackwardInduction
-from bidual.primal_dual import primal_dual
-from bidual.problem import variational
-from bidual.problem._curved import Curved
-from bidual.problem._lower import smooth
-from tests.helpers import occupancy_optimum, occupancy_program, random_instance
+from bidual.problem.convex import AffineProgram, VariationalProgram
+from bidual.problem.modelling import variational
+from bidual.problem.modelling._curved import CurvedProblem
+from bidual.problem.modelling._lower import smooth
+from bidual.solving.search import bind
+from tests.helpers import keep_few, occupancy_optimum, occupancy_program, random_instance
 
 DUALS = {
     "corrective": FullyCorrective(),
@@ -67,7 +67,7 @@ def _run(dual, seed, plans):
     if isinstance(dual, GradientAscent | FollowTheLeader):
         program = variational(program, psi)
     elif not isinstance(dual, FullyCorrective | Bracketing):
-        program = Curved(problem.objective, problem.constraints, problem.embedding).program()
+        program = CurvedProblem(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []
     for iteration in primal_dual(program, psi, known(instance.mdp), BackwardInduction(), dual):
@@ -88,7 +88,7 @@ def _truth(problem, instance):
     return ("infeasible", None) if theirs.status == "infeasible" else ("optimal", theirs.value)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", keep_few(range(6), 3))
 def test_bounds_are_true_and_monotone(dual, seed):
     program, iterations, (status, optimum) = _run(dual, seed, 60)
     previous = -np.inf
@@ -103,7 +103,7 @@ def test_bounds_are_true_and_monotone(dual, seed):
             assert duals.f >= optimum - 1e-6
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", keep_few(range(6), 3))
 def test_the_mixture_is_a_mixture_and_has_the_reported_image(dual, seed):
     program, iterations, _ = _run(dual, seed, 30)
     embeddings = []
@@ -120,7 +120,7 @@ def test_the_mixture_is_a_mixture_and_has_the_reported_image(dual, seed):
 
 
 @pytest.mark.parametrize("name", [name for name in DUALS if name not in AVERAGING])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", keep_few(range(6), 3))
 def test_it_ends_with_the_gap_closed_or_a_conflict(name, seed):
     dual = DUALS[name]
     program, iterations, (status, optimum) = _run(dual, seed, 200)
@@ -133,7 +133,7 @@ def test_it_ends_with_the_gap_closed_or_a_conflict(name, seed):
 
 
 @pytest.mark.parametrize("name", AVERAGING)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", keep_few(range(6), 1))
 def test_averages_come_close(name, seed):
     """Their gap falls like 1 / sqrt t: 0.05 after 400 plans, times diameters of order 1 to 10."""
     program, iterations, (status, optimum) = _run(AVERAGING[name], seed, 400)

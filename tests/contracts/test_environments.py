@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual.envs import (
+from bidual._base.keys import Draw, Purpose
+from bidual.problem.features import observed
+from bidual.world.envs import (
     AbstractEnvironment,
     ControlEnvironment,
     RichEnvironment,
@@ -16,8 +17,7 @@ from bidual.envs import (
     parallel,
     rich_environment,
 )
-from bidual.features import observed
-from bidual.policies import DeterministicPolicy, MarkovPolicy, Mixture
+from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests import remote_envs, rich_envs
 from tests.helpers import random_instance
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.convex import VariationalProgram
+from bidual._base.keys import Draw, Purpose
 from bidual.dual import FollowTheLeader, GradientAscent
-from bidual.explorers import (
+from bidual.learning.setup import set_up
+from bidual.loop.explorers import (
     AbstractExplorer,
     AbstractInner,
     AbstractReplanning,
@@ -26,18 +25,19 @@ from bidual.explorers import (
     Growth,
     Hoeffding,
     Linearised,
-    Mixed,
     Optimistic,
-    Planned,
+    PlanMixture,
+    PlanOrigin,
     PrimalDual,
     Thompson,
 )
-from bidual.explorers._canonical import canonical
+from bidual.loop.explorers._steps import canonical
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Tabular
 from bidual.planners import BackwardInduction, ExtendedValueIteration
-from bidual.policies import DeterministicPolicy, embedding
+from bidual.problem.convex import VariationalProgram
 from bidual.tasks.rover import rover
-from bidual.vpdpo import first_state, vpdpo
+from bidual.world.policies import DeterministicPolicy, embedding
 from tests.learning import SHAPE, after, beginning, random_episodes, random_world
 
 H, S, A = SHAPE
@@ -126,7 +126,7 @@ def test_every_turn_of_the_primal_dual_loop_plans(name):
 def test_gamma_is_doubled_with_patience():
     """Steps are as long as Gamma: here each round overshoots and comes back. It grew to 1e102 in 9800 episodes."""
     task = rover(budget=0.2)
-    setting = prepare_learning(task.problem, task.mdp, Tabular(task.mdp), None, delta=0.1, seed=0)
+    setting = set_up(task.problem, task.mdp, Tabular(task.mdp), None, delta=0.1, seed=0)
     explorer = PrimalDual(GradientAscent(literal=True))
     start = first_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, start, seed=0)
@@ -311,7 +311,7 @@ def _suited(inner):
 
 def _worlds(knowledge):
     model, psi = knowledge.estimate
-    yield knowledge.optimistic, knowledge.layout, ExtendedValueIteration()
+    yield knowledge.confidence_set, knowledge.layout, ExtendedValueIteration()
     yield model, model.restrict(psi), BackwardInduction()
 
 
@@ -338,7 +338,7 @@ def test_an_inner_solver_approaches_the_optimum_of_a_model_that_stands_still(nam
     """Corrective solves at once, to 1 % of a range of about 5; the average of the others improves with every answer."""
     inner, knowledge = INNERS[name], _knowledge(30)
     kind = "linear" if isinstance(inner, Corrective) else "convex"
-    program, mdp = PROGRAMS[kind], knowledge.smoothed()
+    program, mdp = PROGRAMS[kind], knowledge.smoothed_model()
     best = bd.solve(PROBLEMS[kind], mdp, gap=1e-8)
     assert best.constraints[0].price > 0.01
     model, psi = knowledge.estimate
@@ -357,7 +357,7 @@ def test_an_inner_solver_approaches_the_optimum_of_a_model_that_stands_still(nam
 def test_a_mixture_is_drawn_by_its_weights():
     """1000 draws of weight 0.3 are within 5 standard deviations (0.0145) of it: false alarm below 1e-6."""
     policies = tuple(DeterministicPolicy(np.full((H, S), a), A) for a in range(A))
-    mixed = Mixed(policies, np.array([0.3, 0.7]), 2)
+    mixed = PlanMixture(policies, np.array([0.3, 0.7]), 2)
     rng = np.random.default_rng(0)
     assert abs(np.mean([mixed.pick(rng.random()) is policies[0] for _ in range(1000)]) - 0.3) <= 5 * 0.0145
 
@@ -380,14 +380,14 @@ def rule(request):
 
 def test_a_plan_is_not_due_at_once_and_is_due_after_as_many_episodes_again(rule):
     counts = _knowledge(20).counts
-    planned = Planned(counts.episodes, counts.pairs)
+    planned = PlanOrigin(counts.episodes, counts.pairs)
     assert not rule.due(planned, counts)
     assert rule.due(planned, after(_knowledge(20), random_episodes(WORLD.mdp, 60, 9)).counts)
 
 
 def test_a_plan_made_from_nothing_is_due_after_the_first_episode(rule):
     before = _knowledge(0).counts
-    assert rule.due(Planned(before.episodes, before.pairs), _knowledge(1).counts)
+    assert rule.due(PlanOrigin(before.episodes, before.pairs), _knowledge(1).counts)
 
 
 @pytest.mark.parametrize(("grown", "due"), [(1.25, False), (1.26, True)])
@@ -395,14 +395,14 @@ def test_growth_waits_for_a_quarter_more_of_some_pair(grown, due):
     counts = _knowledge(20).counts
     pairs = counts.pairs.copy()
     pairs[pairs == pairs.max()] /= grown
-    assert Growth(fraction=1e9).due(Planned(20, pairs), counts) is due
+    assert Growth(fraction=1e9).due(PlanOrigin(20, pairs), counts) is due
 
 
 @pytest.mark.parametrize(("planned", "due"), [(18, False), (17, True)])
 def test_growth_waits_for_a_tenth_more_episodes_and_one(planned, due):
     """At episode 20: 20 - 18 = 2 <= 1 + 1.8, and 20 - 17 = 3 > 1 + 1.7."""
     counts = _knowledge(20).counts
-    assert Growth().due(Planned(planned, counts.pairs), counts) is due
+    assert Growth().due(PlanOrigin(planned, counts.pairs), counts) is due
 
 
 @pytest.mark.parametrize("settings", [{"share": 0.0}, {"share": -1.0}, {"fraction": 0.0}, {"share": float("nan")}])

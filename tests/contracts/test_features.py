@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.features import AbstractFeatures, Computed, concat, occupancy, signals, visits
+from bidual.problem.features import AbstractFeatures, Computed, concat, occupancy, signals, visits
 from tests.helpers import random_instance
 
 MDP = random_instance(0, (4, 3, 3, 5)).mdp

@@ -15,33 +15,49 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bidual import _archive, runs
-from bidual._course import Course
-from bidual.learned import Look
+from bidual._base import archive
+from bidual.learning import runs
+from bidual.learning.learned import LearnProgress
+from bidual.learning.state import LearnState
 from tests.killed import CASES
 
 ROOT = Path(__file__).parents[2]
-SECONDS = [field.name for field in fields(Look)].index("seconds")
+SECONDS = [field.name for field in fields(LearnProgress)].index("seconds")
 
 
 class Arena:
-    """Folders for the runs, and one cache of compiled code for all their processes."""
+    """Folders for the runs, and one cache of compiled code and one parent for all their processes."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = os.environ | {
+        self.errors = folder / "errors.txt"
+        environment = os.environ | {
             "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         }
+        with self.errors.open("w") as errors:
+            self.parent = subprocess.Popen(
+                [sys.executable, "-m", "tests.killed"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def close(self):
+        self.parent.communicate()
 
     def run(self, case, name, moment):
         """Returns what the process left, None where it was killed."""
         result = self.folder / f"{name}.json"
-        command = [sys.executable, "-m", "tests.killed", case, str(self.folder / "runs" / name), str(moment), result]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        return json.loads(result.read_text()) if done.returncode == 0 else None
+        self.parent.stdin.write(json.dumps([case, str(self.folder / "runs" / name), moment, str(result)]) + "\n")
+        self.parent.stdin.flush()
+        answer = self.parent.stdout.readline()
+        assert answer.strip() in ("0", str(-signal.SIGKILL)), answer + self.errors.read_text()
+        return json.loads(result.read_text()) if answer.strip() == "0" else None
 
     def numbers(self, name):
         table = runs.read(self.folder / "runs" / name)
@@ -50,8 +66,8 @@ class Arena:
     def checkpoint(self, name):
         """The contents of the newest, without the names of its files and the time it took."""
         newest = sorted((self.folder / "runs" / name / "checkpoints").glob("*.bidual"))[-1]
-        manifest, arrays = _archive.read(newest, "checkpoint")
-        place = [field.name for field in fields(Course)].index("seconds")
+        manifest, arrays = archive.read(newest, "checkpoint")
+        place = [field.name for field in fields(LearnState)].index("seconds")
         assert manifest["course"]["of"].pop(place) is not None
         for look in manifest["course"]["of"][6]["of"]:
             del look["of"][SECONDS]
@@ -60,11 +76,13 @@ class Arena:
 
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory):
-    return Arena(tmp_path_factory.mktemp("arena"))
+    arena = Arena(tmp_path_factory.mktemp("arena"))
+    yield arena
+    arena.close()
 
 
-# Compiling what plans again as it goes takes longer than all others together.
-SLOW = ("receding",)
+# Compiling what plans again as it goes takes longer than all others together; classes and linear laws are tables too.
+SLOW = ("receding", "class", "linear")
 KINDS = [pytest.param(case, marks=pytest.mark.slow) if case in SLOW else case for case in CASES]
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import Among
-from bidual.mdp import reachable
-from bidual.models import AbstractDynamics, AbstractModel, Known, Latents, LinearLaws, known
+from bidual.models import AbstractDynamics, AbstractModel, EnvironmentFacts, Known, Latents, LinearLaws, known
+from bidual.planners.control import Among
+from bidual.world.mdp._mdp import reachable
 from tests.classes import around
 
 
@@ -23,30 +23,21 @@ def _corridor(horizon=3):
 FEATURES = bd.features.signals(number=np.arange(12.0).reshape(6, 2))
 
 
+FACTS = EnvironmentFacts(
+    FEATURES.pieces((3, 6, 2)), 3, np.ones((6, 2), dtype=bool), 0.1, np.zeros(6, dtype=bool), np.eye(6)[0]
+)
+
+
 def _optimistic():
-    pieces, everyone = FEATURES.pieces((3, 6, 2)), np.ones((6, 2), dtype=bool)
-    start = bd.models.Tabular(_corridor()).start(
-        pieces, 3, everyone, 0.1, absorbing=np.zeros(6, dtype=bool), initial=np.eye(6)[0]
-    )
-    return start.optimistic
+    return bd.models.Tabular(_corridor()).start(FACTS).confidence_set
 
 
 def _plausible():
-    start = bd.models.LowRank(*around(_corridor(), 3)).start(
-        *(FEATURES.pieces((3, 6, 2)), 3, np.ones((6, 2), dtype=bool), 0.1),
-        absorbing=np.zeros(6, dtype=bool),
-        initial=np.eye(6)[0],
-    )
-    return start.optimistic
+    return bd.models.LowRank(*around(_corridor(), 3)).start(FACTS).confidence_set
 
 
 def _elliptical():
-    start = bd.models.LinearMDP(np.eye(12).reshape(6, 2, 12)).start(
-        *(FEATURES.pieces((3, 6, 2)), 3, np.ones((6, 2), dtype=bool), 0.1),
-        absorbing=np.zeros(6, dtype=bool),
-        initial=np.eye(6)[0],
-    )
-    return start.optimistic
+    return bd.models.LinearMDP(np.eye(12).reshape(6, 2, 12)).start(FACTS).confidence_set
 
 
 MODELS = {"known": lambda: known(_corridor()), "optimistic": _optimistic, "plausible": _plausible}

@@ -10,7 +10,6 @@ import itertools
 import numpy as np
 import pytest
 
-from bidual.control import CheapestAmong, Regulator, RiccatiOptimist
 from bidual.models import known
 from bidual.planners import (
     AbstractPlanner,
@@ -20,7 +19,8 @@ from bidual.planners import (
     ExtendedValueIteration,
     UnseenOptimism,
 )
-from bidual.policies import DeterministicPolicy, visits
+from bidual.planners.control import CheapestAmong, Regulator, RiccatiOptimist
+from bidual.world.policies import DeterministicPolicy, visits
 from tests.helpers import random_instance
 
 PLANNERS = {"backward induction": BackwardInduction()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.policies import (
+from bidual.world.policies import (
     AbstractPolicy,
     ControlPolicy,
     DecodedPolicy,

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._search import bind
 from bidual.dual import AbstractDual, ConicCorrective, FollowTheLeader, GradientAscent, Proximal, Reply
+from bidual.loop.primal_dual import primal_dual
 from bidual.models import known
 from bidual.planners import BackwardInduction
-from bidual.primal_dual import primal_dual
-from bidual.problem._curved import Curved
+from bidual.problem.modelling._curved import CurvedProblem
+from bidual.solving.search import bind
 from tests.contracts.test_duals import DUALS, _values
 from tests.helpers import occupancy_optimum, random_instance
 
@@ -35,7 +35,7 @@ def _program(dual, instance, limits, weight=1.0):
     problem = bd.Problem(cp.Minimize(weight * cp.sum(x.s0)), limits)
     program, psi = bind(problem, instance.mdp)
     if isinstance(dual, ConicCorrective):
-        program = Curved(problem.objective, problem.constraints, problem.embedding).program()
+        program = CurvedProblem(problem.objective, problem.constraints, problem.embedding).program()
     return program, psi, occupancy_optimum(problem, instance.mdp)
 
 

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _archive, control
-from bidual._course import first_course
-from bidual._prepare import prepare_learning
-from bidual._running import Running
-from bidual.explorers import Mixed
-from bidual.explorers._lazy import Lazy
-from bidual.features import computed, linear, signal
-from bidual.learned import Look
+from bidual._base import archive
+from bidual.learning.learned import LearnProgress
+from bidual.learning.learner import Learner
+from bidual.learning.runs import pack_state, unpack_state
+from bidual.learning.setup import set_up
+from bidual.learning.state import initial_learn_state
+from bidual.loop.explorers import PlanMixture
+from bidual.loop.explorers._lazy import ReplanState
+from bidual.loop.vpdpo import vpdpo
 from bidual.models import Candidates, LinearMDP, LowRank, Tabular
-from bidual.runs import packed, unpacked
+from bidual.planners import control
+from bidual.problem.features import computed, linear, signal
 from bidual.tasks.riverswim import riverswim
-from bidual.vpdpo import vpdpo
 from tests.classes import around
 from tests.contracts.test_explorers import EXPLORERS
 from tests.control_envs import Slider
@@ -45,25 +46,25 @@ class Run:
 
     def __init__(self, explorer, model="declared"):
         problem, env = (LOCK.problem, LOCK.env) if model == "latent" else (RIVER.problem, RIVER.mdp)
-        self.setting = prepare_learning(problem, env, MODELS[model], explorer, delta=0.1, seed=3)
-        self.first = first_course(self.setting)
+        self.setting = set_up(problem, env, MODELS[model], explorer, delta=0.1, seed=3)
+        self.first = initial_learn_state(self.setting)
 
-    def after(self, course, count):
+    def after(self, learn_state, count):
         """The turns of so many more episodes, and the course after them."""
-        running, setting = Running(self.setting, course, None), self.setting
-        turns = vpdpo(setting.program, setting.env, setting.explorer, course.loop, seed=3)
+        learner, setting = Learner(self.setting, learn_state, None), self.setting
+        turns = vpdpo(setting.program, setting.env, setting.explorer, learn_state.loop, seed=3)
         taken = []
         for turn in itertools.islice(turns, count):
-            running.take(turn)
+            learner.take(turn)
             taken.append(turn)
-        return taken, running.course()
+        return taken, learner.learn_state()
 
 
-def _stored(course, run, again, path):
-    words, arrays = packed(course, run.first)
-    _archive.write(path, "state", {"state": words}, arrays)
-    manifest, read = _archive.read(path, "state")
-    return unpacked(manifest["state"], read, again.first)
+def _stored(learn_state, run, again, path):
+    words, arrays = pack_state(learn_state, run.first)
+    archive.write(path, "state", {"state": words}, arrays)
+    manifest, read = archive.read(path, "state")
+    return unpack_state(manifest["state"], read, again.first)
 
 
 @pytest.mark.parametrize(("name", "model"), CASES)
@@ -76,8 +77,8 @@ def test_a_run_goes_on_from_a_file_as_if_it_had_never_stopped(name, model, tmp_p
         np.testing.assert_array_equal(one.choice.policy.actions, other.choice.policy.actions)
         np.testing.assert_array_equal(one.episodes[0].states, other.episodes[0].states)
         assert one.choice.plans == other.choice.plans
-    _, arrays = packed(end, run.first)
-    _, others = packed(other_end, again.first)
+    _, arrays = pack_state(end, run.first)
+    _, others = pack_state(other_end, again.first)
     assert list(arrays) == list(others)
     for key, array in arrays.items():
         assert array.dtype == others[key].dtype
@@ -100,11 +101,11 @@ class Controlled(Run):
         objective = cp.square(x.distance - 1) if name == "convex" else x.distance
         problem = bd.Problem(cp.Minimize(objective), {"effort": x.effort <= 2.0})
         model, explorer = bd.models.KNR(linear(), noise=0.02), copy.deepcopy(CONTROLS[name])
-        self.setting = prepare_learning(problem, Slider(), model, explorer, delta=0.1, seed=3)
-        self.first = first_course(self.setting)
+        self.setting = set_up(problem, Slider(), model, explorer, delta=0.1, seed=3)
+        self.first = initial_learn_state(self.setting)
 
 
-@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize("name", ["receding", pytest.param("convex", marks=pytest.mark.slow)])
 def test_controls_go_on_from_a_file_as_if_nothing_had_happened(name, tmp_path):
     run, again = Controlled(name), Controlled(name)
     _, stopped = run.after(run.first, 4)
@@ -115,22 +116,22 @@ def test_controls_go_on_from_a_file_as_if_nothing_had_happened(name, tmp_path):
         assert one.choice.plans == other.choice.plans
         np.testing.assert_array_equal(one.episodes[0].observations, other.episodes[0].observations)
         np.testing.assert_array_equal(one.episodes[0].controls, other.episodes[0].controls)
-    owed, other_owed = (each.loop.memory.owed for each in (end, other_end))
-    assert (owed is None) == (CONTROLS[name].dual is not None)
-    if owed is not None:
-        np.testing.assert_array_equal(owed.debt, other_owed.debt)
-        assert owed.spread.any()  # there was a mixture
-    _, arrays = packed(replace(end, policies=()), run.first)
-    _, others = packed(replace(other_end, policies=()), again.first)
+    turn_state, other_owed = (each.loop.memory.turn_state for each in (end, other_end))
+    assert (turn_state is None) == (CONTROLS[name].dual is not None)
+    if turn_state is not None:
+        np.testing.assert_array_equal(turn_state.debt, other_owed.debt)
+        assert turn_state.spread.any()  # there was a mixture
+    _, arrays = pack_state(replace(end, policies=()), run.first)
+    _, others = pack_state(replace(other_end, policies=()), again.first)
     assert [array.tobytes() for array in arrays.values()] == [array.tobytes() for array in others.values()]
 
 
 def test_what_does_not_change_is_not_stored():
     """The problem, its features and the settings are referred to: after 12 episodes some kilobytes are left."""
     run = Run(EXPLORERS["alternating"])
-    words, arrays = packed(run.after(run.first, BEFORE)[1], run.first)
+    words, arrays = pack_state(run.after(run.first, BEFORE)[1], run.first)
     assert sum(array.nbytes for array in arrays.values()) + len(json.dumps(words)) < 30_000
-    assert packed(run.first, run.first) == ({"first": 0}, {})
+    assert pack_state(run.first, run.first) == ({"first": 0}, {})
 
 
 def _remembering(run, memory):
@@ -142,8 +143,8 @@ def test_what_is_shared_stays_shared():
     run = Run(EXPLORERS["optimistic"])
     policy = run.after(run.first, 1)[0][0].choice.policy
     twice = _remembering(run, (policy, policy, 0.1, np.float64(0.1), None))
-    words, arrays = packed(twice, run.first)
-    one, other, number, scalar, nothing = unpacked(json.loads(json.dumps(words)), arrays, run.first).loop.memory
+    words, arrays = pack_state(twice, run.first)
+    one, other, number, scalar, nothing = unpack_state(json.loads(json.dumps(words)), arrays, run.first).loop.memory
     assert one is other
     assert (number, type(number)) == (0.1, float)
     assert (scalar, type(scalar)) == (0.1, np.float64)
@@ -153,7 +154,7 @@ def test_what_is_shared_stays_shared():
 def test_a_stranger_is_not_stored():
     run = Run(EXPLORERS["optimistic"])
     with pytest.raises(bd.ArchiveError, match=r"a builtins\.dict has no place in a stored state"):
-        packed(_remembering(run, {"a": 1}), run.first)
+        pack_state(_remembering(run, {"a": 1}), run.first)
 
 
 @pytest.mark.parametrize(
@@ -173,41 +174,44 @@ def test_a_stranger_is_not_stored():
 )
 def test_a_damaged_state_is_refused(words, match):
     with pytest.raises(bd.ArchiveError, match=match):
-        unpacked(words, {}, Run(EXPLORERS["greedy"]).first)
+        unpack_state(words, {}, Run(EXPLORERS["greedy"]).first)
 
 
 def test_looks_are_stored_with_the_candidates_that_were_left():
     run = Run(EXPLORERS["optimistic"], "class")
-    looks = (Look(16, 1.0, None, None, 3, 0.5, Candidates((1, 2), (6, 6))), Look(32, None, None, None, 4, 0.75))
-    words, arrays = packed(replace(run.first, looks=looks), run.first)
-    assert unpacked(json.loads(json.dumps(words)), arrays, run.first).looks == looks
+    history = (
+        LearnProgress(16, 1.0, None, None, 3, 0.5, Candidates((1, 2), (6, 6))),
+        LearnProgress(32, None, None, None, 4, 0.75),
+    )
+    words, arrays = pack_state(replace(run.first, history=history), run.first)
+    assert unpack_state(json.loads(json.dumps(words)), arrays, run.first).history == history
 
 
 def test_looks_of_files_that_are_older_than_candidates_are_read():
     run = Run(EXPLORERS["optimistic"], "class")
-    look = Look(16, 1.0, None, None, 3, 0.5)
-    words, arrays = packed(replace(run.first, looks=(look,)), run.first)
+    progress = LearnProgress(16, 1.0, None, None, 3, 0.5)
+    words, arrays = pack_state(replace(run.first, history=(progress,)), run.first)
     (stored,) = [one for one in _nodes(words) if one.get("make") == "Look"]
     assert stored["of"].pop() is None  # as it was written then
-    assert unpacked(words, arrays, run.first).looks == (look,)
+    assert unpack_state(words, arrays, run.first).history == (progress,)
     stored["of"].pop()  # but what has no default must be there
     with pytest.raises(bd.ArchiveError, match="ValueError"):
-        unpacked(words, arrays, run.first)
+        unpack_state(words, arrays, run.first)
 
 
 def test_mixtures_of_files_that_are_older_than_what_they_expect_are_read():
     """A named tuple that has grown, which is stored without what its policies expect."""
     run = Run(EXPLORERS["optimistic"])
-    memory = Lazy(Mixed((), np.ones(1), 3), None, None)
-    course = replace(run.first, loop=replace(run.first.loop, memory=memory))
-    words, arrays = packed(course, run.first)
+    memory = ReplanState(PlanMixture((), np.ones(1), 3), None, None)
+    learn_state = replace(run.first, loop=replace(run.first.loop, memory=memory))
+    words, arrays = pack_state(learn_state, run.first)
     (stored,) = [one for one in _nodes(words) if one.get("make") == "Mixed"]
     stored["of"].pop()  # as it was written then
-    mixed = unpacked(words, arrays, run.first).loop.memory.mixed
+    mixed = unpack_state(words, arrays, run.first).loop.memory.mixed
     assert (mixed.policies, mixed.plans, mixed.expected) == ((), 3, ())
     stored["of"].pop()  # but what has no default must be there
     with pytest.raises(bd.ArchiveError, match="ValueError"):
-        unpacked(words, arrays, run.first)
+        unpack_state(words, arrays, run.first)
 
 
 def _nodes(words):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import bidual as bd
-from bidual._archive import digest
+from bidual._base.archive import digest
 
 
 def _json(process):
@@ -89,8 +89,8 @@ def test_check_only_solves_nothing(bidual_here):
     assert facts["rows"] == 3
 
 
-def test_out_writes_solution_json_and_figures(bidual, tmp_path):
-    process = bidual("solve", "riverswim", "--out", "a/b")
+def test_out_writes_solution_json_and_figures(bidual_here, tmp_path):
+    process = bidual_here("solve", "riverswim", "--out", "a/b")
     assert process.returncode == 0
     names = ["solution.bidual", "solution.json", "visits.png", "policy.png", "bounds.png"]
     wrote = [line for line in process.stderr.splitlines() if line.startswith("wrote ")]
@@ -98,7 +98,7 @@ def test_out_writes_solution_json_and_figures(bidual, tmp_path):
     assert sorted(p.name for p in (tmp_path / "a/b").iterdir()) == sorted(names)
     assert json.loads((tmp_path / "a/b/solution.json").read_text())["task"] == "riverswim"
     assert bd.load(tmp_path / "a/b/solution.bidual").shape == (20, 6, 2)
-    process = bidual("check", "a/b/solution.bidual")
+    process = bidual_here("check", "a/b/solution.bidual")
     assert process.returncode == 0
     assert process.stdout.startswith("check passed: optimal")
 
@@ -163,15 +163,15 @@ def test_tasks_lists_parameters_constraints_and_optima(bidual_here):
     }
 
 
-def test_new_writes_a_file_that_solves_and_never_overwrites(bidual, tmp_path):
-    assert bidual("new", "my_problem.py").returncode == 0
-    process = bidual("solve", "my_problem.py", "--json")
+def test_new_writes_a_file_that_solves_and_never_overwrites(bidual_here, tmp_path):
+    assert bidual_here("new", "my_problem.py").returncode == 0
+    process = bidual_here("solve", "my_problem.py", "--json")
     assert process.returncode == 0, process.stderr
     assert _json(process)["status"] == "optimal"
-    lower = _json(bidual("solve", "my_problem.py", "--set", "budget=1", "--json"))
+    lower = _json(bidual_here("solve", "my_problem.py", "--set", "budget=1", "--json"))
     assert lower["value"] < _json(process)["value"]
     before = (tmp_path / "my_problem.py").read_text()
-    process = bidual("new", "my_problem.py")
+    process = bidual_here("new", "my_problem.py")
     assert process.returncode == 2
     assert "left alone" in process.stderr
     assert (tmp_path / "my_problem.py").read_text() == before
@@ -221,20 +221,20 @@ def test_problem_files_that_do_not_work(bidual_here, tmp_path, name):
     assert "Traceback" not in process.stderr
 
 
-def test_prints_of_a_problem_file_stay_out_of_the_json(bidual, tmp_path):
-    bidual("new", "loud.py")
+def test_prints_of_a_problem_file_stay_out_of_the_json(bidual_here, tmp_path):
+    bidual_here("new", "loud.py")
     (tmp_path / "loud.py").write_text("print('hello')\n" + (tmp_path / "loud.py").read_text())
-    process = bidual("solve", "loud.py", "--json")
+    process = bidual_here("solve", "loud.py", "--json")
     assert _json(process)["status"] == "optimal"
     assert "hello" in process.stderr
 
 
-def test_a_problem_file_may_import_its_neighbours(bidual, tmp_path):
+def test_a_problem_file_may_import_its_neighbours(bidual_here, tmp_path):
     (tmp_path / "sub").mkdir()
-    bidual("new", "sub/mine.py")
+    bidual_here("new", "sub/mine.py")
     (tmp_path / "sub" / "mine.py").rename(tmp_path / "sub" / "parts.py")
     (tmp_path / "sub" / "mine.py").write_text("from parts import mdp, problem\n")
-    assert bidual("solve", "sub/mine.py").returncode == 0
+    assert bidual_here("solve", "sub/mine.py").returncode == 0
 
 
 @pytest.mark.parametrize(

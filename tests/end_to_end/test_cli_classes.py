@@ -53,7 +53,7 @@ def test_a_lock_is_solved_in_its_known_model(bidual_here):
 
 
 def test_a_lock_is_learned_with_its_class(bidual_here, tmp_path):
-    code, words, told = bidual_here("learn", *LOCK, "--out", "here", "--history", "looks.csv")
+    code, words, told = bidual_here("learn", *LOCK, "--out", "here", "--history", "looks.csv", "--verbose")
     assert code == 0, told
     assert (tmp_path / "here" / "candidates.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "looks.csv").open() as file:
@@ -64,7 +64,7 @@ def test_a_lock_is_learned_with_its_class(bidual_here, tmp_path):
     assert words.endswith("the optimum there is 1\n")
 
 
-@pytest.mark.parametrize("dual", ["corrective", "paper", "ftl"])
+@pytest.mark.parametrize("dual", ["corrective", pytest.param("paper", marks=pytest.mark.slow), "ftl"])
 def test_ways_of_exploring_a_class(bidual_here, dual):
     settings = ("lock-discrete-spread", *LOCK[1:], "--dual", dual, "--json")
     code, text, _ = bidual_here("learn", *settings)
@@ -120,7 +120,7 @@ BEST = 2.4
 
 def test_a_file_may_declare_a_class(bidual_here, tmp_path):
     (tmp_path / "coin.py").write_text(CLASS + MODEL + SIMULATED)
-    code, words, _ = bidual_here("learn", "coin.py", "--episodes", "100", "--set", "b=0.5")
+    code, words, _ = bidual_here("learn", "coin.py", "--episodes", "100", "--set", "b=0.5", "--verbose")
     assert code == 0
     assert "the true law of every step is one of 3 candidates" in words
     assert words.endswith(f"the optimum there is {BEST / 2:g}\n")

@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("gymnasium")
 
 
-def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
+def test_a_controller_is_learned_and_drawn(bidual_here, tmp_path):
     """Six episodes are enough for the double integrator: doing nothing pays about 26, the optimum is 5.57.
 
     The mean of 40 episodes has a standard error of about 0.3.
     """
-    process = bidual("learn", "lqr", "--episodes", "6", "--evaluation", "40", "--json", "--out", "results")
+    process = bidual_here("learn", "lqr", "--episodes", "6", "--evaluation", "40", "--json", "--out", "results")
     assert process.returncode == 0, process.stderr
     told = json.loads(process.stdout)
     assert 0 <= told["lower"] <= 5.570863
@@ -24,12 +24,13 @@ def test_a_controller_is_learned_and_drawn(bidual, tmp_path):
     assert (tmp_path / "results" / "episodes.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "results" / "episode.gif").exists()  # there is nothing to see in motion
     assert json.loads((tmp_path / "results" / "solution.json").read_text())["value"] == told["value"]
-    assert "check passed" in bidual("check", "results").stdout
+    assert "check passed" in bidual_here("check", "results").stdout
 
 
-def test_what_flies_is_shown_in_motion(bidual, tmp_path):
+@pytest.mark.slow
+def test_what_flies_is_shown_in_motion(bidual_here, tmp_path):
     words = ("learn", "pointmass", "--set", "horizon=6", "--episodes", "2", "--evaluation", "2", "--out", "here")
-    process = bidual(*words)
+    process = bidual_here(*words)
     assert process.returncode == 0, process.stderr
     assert "wrote here/episode.gif" in process.stderr
     assert (tmp_path / "here" / "episode.gif").read_bytes().startswith(b"GIF89a")
@@ -60,6 +61,7 @@ budget = [1.0, 2.0]
 """
 
 
+@pytest.mark.slow
 def test_budgets_of_controls_are_swept(bidual, tmp_path):
     """Two cells, each a run of its own that can be evaluated; done once, they are not done again."""
     (tmp_path / "budgets.toml").write_text(SWEEP)

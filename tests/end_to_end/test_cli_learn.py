@@ -12,6 +12,7 @@ import pytest
 import bidual as bd
 from bidual import cli
 
+DETAILS = ["outputs", "assumptions", "exploration", "evaluation_episodes"]
 KEYS = [
     *("task", "status", "sense", "value", "lower", "upper", "gap", "constraints"),
     *("episodes", "plans", "seconds", "seed", "delta", "version", "candidates"),
@@ -34,21 +35,21 @@ def learn(tmp_path, monkeypatch, capsys):
 
 
 def test_counts_per_step_are_a_choice(learn):
-    code, out, _ = learn("media", "--episodes", "60", "--per-step")
+    code, out, _ = learn("media", "--episodes", "60", "--per-step", "--verbose")
     assert code == 0
-    assert "what follows depends on step, state and action alone, alike in every episode" in out
+    assert "Markov dynamics: the next state depends on (step, state, action) only" in out
 
 
 def _timeless(text):
     return {key: value for key, value in json.loads(text).items() if key != "seconds"}
 
 
-def test_json_is_the_contracts_and_belongs_to_the_seed(bidual, tmp_path):
+def test_json_is_the_contracts_and_belongs_to_the_seed(bidual_here, tmp_path):
     command = ("learn", "media", "--episodes", "60", "--seed", "3", "--json")
-    process = bidual(*command, "--out", "here")
+    process = bidual_here(*command, "--out", "here")
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
-    assert list(result) == KEYS
+    assert list(result) == [*KEYS, *DETAILS]
     assert [list(constraint) for constraint in result["constraints"]] == [CONSTRAINT]
     assert (result["task"], result["sense"], result["episodes"], result["seed"], result["delta"]) == (
         "media",
@@ -63,7 +64,7 @@ def test_json_is_the_contracts_and_belongs_to_the_seed(bidual, tmp_path):
     assert process.stderr.splitlines()[-2:] == [f"wrote {Path('here') / name}" for name in names]
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(names)
     assert json.loads((tmp_path / "here" / "solution.json").read_text()) == result
-    assert _timeless(bidual(*command).stdout) == _timeless(process.stdout)
+    assert _timeless(bidual_here(*command).stdout) == _timeless(process.stdout)
 
 
 def test_another_seed_is_another_run(learn):
@@ -82,7 +83,8 @@ def test_words_end_with_what_is_true(learn):
 
 
 def test_a_map_is_drawn_and_an_unknown_support_is_said_to_be(learn, tmp_path):
-    code, words, _ = learn("rover", "--episodes", "3", "--evaluation", "0", "--support", "unknown", "--out", "here")
+    rover = ("rover", "--episodes", "3", "--evaluation", "0", "--support", "unknown", "--out", "here", "--verbose")
+    code, words, _ = learn(*rover)
     assert code == 0
     assert "no successors were declared" in words
     assert "9 declared states are never left" in words  # eight pits and the goal
@@ -150,21 +152,25 @@ def test_a_file_with_an_environment(learn, tmp_path):
     assert result["lower"] - 1e-6 <= 1.2 <= result["upper"] + 1e-6
 
 
-def test_the_template_is_learned(bidual, tmp_path):
-    process = bidual("new", "--env", "green.py")
+def test_the_template_is_learned(bidual_here, tmp_path):
+    process = bidual_here("new", "--env", "green.py")
     assert process.stdout == "wrote green.py; learn it with: bidual learn green.py\n"
-    process = bidual("learn", "green.py", "--episodes", "60", "--out", "here")
+    process = bidual_here("learn", "green.py", "--episodes", "60", "--out", "here", "--verbose")
     assert process.returncode == 0, process.stderr
     assert "only declared successors follow" in process.stdout
     assert "true model" not in process.stdout
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["learning.png", "solution.json"]
-    process = bidual("solve", "green.py")
+    process = bidual_here("solve", "green.py")
     assert process.returncode == 2
     assert "green.py defines 'env' but no 'mdp', and this command needs a known model" in process.stderr
     assert "'bidual learn green.py'" in process.stderr
 
 
-@pytest.mark.parametrize("how", [("--dual", "paper"), ("--dual", "ftl"), ("--explorer", "bonus")], ids=" ".join)
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(("--dual", "paper"), marks=pytest.mark.slow), ("--dual", "ftl"), ("--explorer", "bonus")],
+    ids=" ".join,
+)
 def test_ways_of_exploring_and_a_history(bidual_here, tmp_path, how):
     """The table has regret, because the model is known here, and bounds at the looks."""
     history = tmp_path / "history.csv"
@@ -187,12 +193,12 @@ def test_two_ways_of_exploring_are_refused(bidual_here):
 
 def test_a_file_with_a_model_is_simulated(learn, tmp_path):
     (tmp_path / "mine.py").write_text(MDP)
-    _, words, _ = learn("mine.py", "--episodes", "5")
+    _, words, _ = learn("mine.py", "--episodes", "5", "--verbose")
     assert "only declared successors follow: at most 2 for each" in words
     assert words.endswith("the optimum there is 1\n")
-    assert "no successors were declared" in learn("mine.py", "--episodes", "5", "--support", "unknown")[1]
+    assert "no successors were declared" in learn("mine.py", "--episodes", "5", "--support", "unknown", "--verbose")[1]
     (tmp_path / "mine.py").write_text(MDP + "model = bd.models.Tabular()\n")
-    assert "no successors were declared" in learn("mine.py", "--episodes", "5")[1]
+    assert "no successors were declared" in learn("mine.py", "--episodes", "5", "--verbose")[1]
     code, _, told = learn("mine.py", "--support", "declared")
     assert code == 2
     assert "mine.py defines 'model', which says what can follow. Leave --support out" in told

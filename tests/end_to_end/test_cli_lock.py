@@ -34,7 +34,7 @@ def test_learns_and_claims_nothing_about_others(bidual):
 
 
 def test_says_that_it_is_a_heuristic(bidual_here):
-    process = bidual_here("learn", "lock-spread", "--set", "horizon=2", "--episodes", "60")
+    process = bidual_here("learn", "lock-spread", "--set", "horizon=2", "--episodes", "60", "--verbose")
     assert process.returncode == 0, process.stderr
     assert "latents are a heuristic" in process.stdout
     assert "no bound on what other policies can reach is claimed" in process.stdout

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from bidual.cli._target import load_unknown
+from tests.helpers import keep_few
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIMA = {"frozenlake.py": 0.620873}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
 LEARNS = ("frozenlake_learn.py",)
 CONTROLS = {"mountain_car.py": "an episode: ", "reacher.py": "  effort       2 episodes"}  # begins their last line
-OWN = ("cartpole_learn.py", "own_environment.py", "parallel.py")  # environments made, cut into cells, or spread
+OWN = ("own_environment.py", "cartpole_learn.py", "parallel.py")  # environments made, cut into cells, or spread
 
 
 def test_every_example_is_here():
@@ -22,16 +23,16 @@ def test_every_example_is_here():
 
 
 @pytest.mark.parametrize("name", OPTIMA)
-def test_an_example_solves(bidual, name):
-    process = bidual("solve", EXAMPLES / name, "--json")
+def test_an_example_solves(bidual_here, name):
+    process = bidual_here("solve", EXAMPLES / name, "--json")
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
     assert result["status"] == "optimal"
     assert abs(result["value"] - OPTIMA[name]) <= 2e-6
 
 
-def test_an_example_takes_settings(bidual):
-    process = bidual("solve", EXAMPLES / "frozenlake.py", "--set", "budget=0.1", "--json")
+def test_an_example_takes_settings(bidual_here):
+    process = bidual_here("solve", EXAMPLES / "frozenlake.py", "--set", "budget=0.1", "--json")
     assert abs(json.loads(process.stdout)["value"] - 0.640132) <= 2e-6
 
 
@@ -42,7 +43,7 @@ def test_an_example_is_a_script(name, tmp_path):
     assert process.stdout.startswith("optimal")
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", keep_few(OWN, 1))
 def test_an_environment_of_ones_own_is_learned(name, tmp_path):
     """With few episodes: all that is said is said, and nothing is certain yet."""
     command = [sys.executable, EXAMPLES / name, "20"]
@@ -52,6 +53,7 @@ def test_an_environment_of_ones_own_is_learned(name, tmp_path):
     assert "20 episodes of learning and 50 of evaluation" in process.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTROLS)
 def test_controls_of_gymnasium_are_learned(name, tmp_path):
     """With two episodes, of which one is at random: all is said, and no bound on others is claimed."""

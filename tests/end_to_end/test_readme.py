@@ -9,22 +9,12 @@ from pathlib import Path
 import numpy as np
 
 import bidual as bd
+from tests.outputs import LEARNED, find_difference, split_line
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 TEXT = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
-
-
-def _comparable(text):
-    """Everything but the time it took and numbers at the level of rounding."""
-    text = re.sub(r", \d+\.\d+ s\b", ", * s", text)
-    return re.sub(r"\d(\.\d)?e-1\d", "tiny", text).strip()
-
-
-def _words(text):
-    """Everything but the numbers: another processor rounds otherwise, and then learning goes another way."""
-    return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", text).strip()
 
 
 def test_the_python_blocks_run_and_print_what_is_shown(tmp_path):
@@ -36,7 +26,7 @@ def test_the_python_blocks_run_and_print_what_is_shown(tmp_path):
     process = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     first, second, third = process.stdout.split(marker)
-    assert _comparable(first) == _comparable(TEXT[0])
+    assert find_difference(TEXT[0], first) is None
     assert second.split("\n")[1] == "(8, 5, 2)"
     assert bd.load(tmp_path / "courier.bidual").shape == (8, 5, 2)
     lower, upper, violation = map(float, third.split())
@@ -44,13 +34,13 @@ def test_the_python_blocks_run_and_print_what_is_shown(tmp_path):
     assert 0 <= violation <= 0.02
 
 
-def test_the_console_lines_work(bidual):
+def test_the_console_lines_work(bidual_here):
     lines = re.findall(r"^\$ bidual (.*)$", README, re.MULTILINE)
     assert len(lines) >= 6
     for line in lines:
         if line.startswith(("learn", "sweep")):
             continue  # run below, and by the tests of runs and sweeps
-        process = bidual(*line.split("#")[0].split())
+        process = bidual_here(*line.split("#")[0].split())
         assert process.returncode == (3 if "budget=0" in line and "budget=0." not in line else 0), (
             line,
             process.stderr,
@@ -65,25 +55,27 @@ def _curve(text):
 def _check_curve(text):
     """Optima are certified to 1e-6. Prices are slopes of a concave curve: at a kink any between its sides is one."""
     shown, (limits, optima, prices) = _curve(TEXT[3]), (printed := _curve(text)).T
-    assert re.sub(r" +", " ", _words(text)) == re.sub(r" +", " ", _words(TEXT[3]))
+    words, expected = ([split_line(line)[0] for line in one.strip().splitlines()] for one in (text, TEXT[3]))
+    assert words == expected
     np.testing.assert_allclose(printed[:, :2], shown[:, :2], rtol=0, atol=2e-6)
     slopes, rounding = np.diff(optima) / np.diff(limits), 2e-6 / np.diff(limits).min() + 1e-5
     assert np.all(prices[:-1] >= slopes - rounding)
     assert np.all(prices[1:] <= slopes + rounding)
 
 
-def test_the_rover_and_the_conflict_print_what_is_shown(bidual):
-    assert _comparable(bidual("solve", "rover").stdout) == _comparable(TEXT[1])
-    _check_curve(bidual("price", "rover").stdout)
+def test_the_rover_and_the_conflict_print_what_is_shown(bidual_here):
+    assert find_difference(TEXT[1], bidual_here("solve", "rover").stdout) is None
+    _check_curve(bidual_here("price", "rover").stdout)
     shown = re.search(r"\$ bidual solve rover --set budget=0\n(.*?)```", README, re.DOTALL)
     assert shown is not None
-    assert bidual("solve", "rover", "--set", "budget=0").stdout.startswith(shown.group(1))
+    printed = bidual_here("solve", "rover", "--set", "budget=0").stdout.splitlines(keepends=True)
+    assert find_difference(shown.group(1), "".join(printed[: shown.group(1).count("\n")])) is None
 
 
-def test_the_learned_rover_prints_what_is_shown(bidual):
-    process = bidual("learn", "rover", "--episodes", "1000", "--seed", "0")
+def test_the_learned_rover_prints_what_is_shown(bidual_here):
+    process = bidual_here("learn", "rover", "--episodes", "1000", "--seed", "0")
     assert process.returncode == 0, process.stderr
-    assert _words(process.stdout) == _words(TEXT[2])
+    assert find_difference(TEXT[2], process.stdout, LEARNED) is None
 
 
 def test_every_linked_file_exists():
@@ -110,3 +102,18 @@ def test_the_makefile_explains_a_python_without_ensurepip(tmp_path):
     assert process.returncode != 0
     assert "apt install python3-venv" in process.stdout
     assert not (tmp_path / ".venv").exists()
+
+
+USERS_FILES = ()
+
+
+def test_paths_named_for_developers_exist():
+    """In CONTRIBUTING and docs: files and folders in backticks, and tests by name."""
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for document in (ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        for name in re.findall(r"`([\w/]+\.py)`", text):
+            places = [ROOT / name, ROOT / "src" / name, ROOT / "src" / "bidual" / name, ROOT / "tests" / name]
+            assert any(place.exists() for place in places) or name in USERS_FILES, f"{document.name}: {name}"
+        for name in re.findall(r"`(test_\w+)`", text):
+            assert f"def {name}(" in tests, f"{document.name}: {name}"

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bidual import cli, runs
+from bidual import cli
+from bidual.learning import runs
 from tests.sweeps import SPEC, Arena, ended, kill_workers, running, told, workers, writer
 
 EPISODES = 300
@@ -160,20 +161,19 @@ def test_usage(sweep, swept, arguments, message):
 
 
 def _until(condition):
-    last = time.monotonic() + 120
+    last = time.monotonic() + 600
     while not condition():
-        assert time.monotonic() < last
+        assert time.monotonic() < last, "nothing happens any more"
         time.sleep(0.1)
 
 
 def test_ctrl_c_stops_the_workers(arena):
     process = arena.start("sweep", arena.spec("long", SPEC.format(episodes=90_000, seeds=1)), "--workers", 1)
     _until(lambda: running(arena.folder / "runs" / "long"))
-    started, pids = time.monotonic(), workers(process.pid)
+    pids = workers(process.pid)
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert (code, out) == (130, "")
-    assert time.monotonic() - started < 20
     assert "0 of 2 cells are finished" in err
     assert "run the same command again to go on\nbidual: interrupted\n" in err
     assert len(pids) == 1

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.certificate import Estimates, Rows, at_embedding
+from bidual.certificate import EstimateRows, Estimates, at_embedding
 from bidual.certificate._class import least_over_class
-from bidual.certificate._within import paid_within
+from bidual.certificate._within import extreme_values
 from tests.classes import random_case
 from tests.laws.test_class_search import KINDS
 
@@ -86,8 +86,8 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
     case = random_case(7, horizon=3)
     program, table = convex_program(case, CURVES[curve]), random_policy(case, 1)
     monkeypatch.setattr("bidual.certificate._within._MOST", 100 if few else 10)
-    nothing = Rows(np.zeros(0, dtype=np.int64), np.zeros((0, 3, 2)), np.zeros(0), np.zeros((0, 3, 2)), 0)
-    lower, upper = paid_within(program, nothing, table, case.model, case.pieces)
+    nothing = EstimateRows(np.zeros(0, dtype=np.int64), np.zeros((0, 3, 2)), np.zeros(0), np.zeros((0, 3, 2)), 0)
+    lower, upper = extreme_values(program, nothing, table, case.model, case.pieces)
     values = np.array([at_embedding(program, psi) for psi in embeddings(case, table)])
     assert np.all(upper >= values.max(axis=0))
     assert np.all(lower <= values.min(axis=0))
@@ -100,7 +100,7 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
 
 def test_bounds_that_exclude_each_other_end_in_words():
     seen = Estimates(np.array([0.5]), np.array([0.4]), np.array([0.6]), 100)
-    narrowed = seen.narrowed(np.array([0.5]), np.array([0.55]), np.array([0.7]))
-    assert (narrowed.mean[0], narrowed.lower[0], narrowed.upper[0]) == (0.55, 0.55, 0.6)
+    narrow = seen.narrow(np.array([0.5]), np.array([0.55]), np.array([0.7]))
+    assert (narrow.mean[0], narrow.lower[0], narrow.upper[0]) == (0.55, 0.55, 0.6)
     with pytest.raises(bd.EnvError, match=r"misspecified: fresh .* objective .* between 0.4 and 0.6.* 0.7 to 0.8"):
-        seen.narrowed(np.array([0.5]), np.array([0.7]), np.array([0.8]))
+        seen.narrow(np.array([0.5]), np.array([0.7]), np.array([0.8]))

@@ -10,7 +10,7 @@ import pytest
 
 from bidual.certificate._class import least_over_class
 from bidual.planners import ClassSearch
-from bidual.planners._class_steps import Steps
+from bidual.planners._class_steps import ClassSteps
 from tests.classes import random_case
 
 KINDS = {
@@ -103,7 +103,7 @@ def test_the_checker_relaxes_where_there_are_too_many():
 
 def _oracles(seeds):
     """How often coordinate descent finds the minimum, and how optimistic the relaxation is against the exact search."""
-    hits, relaxed, exact = 0, 0.0, 0.0
+    hits, relaxed_values, exact = 0, 0.0, 0.0
     for seed in seeds:
         case = random_case(seed, (8, 3, 3), (3, 3), horizon=5)
         theta, layout = costs(case, seed), case.layout
@@ -115,12 +115,12 @@ def _oracles(seeds):
         assert abs(thorough.upper - best.upper) <= 1e-9
         assert thorough.proven
         true = dense_value(case, theta, case.truth)
-        hits, relaxed, exact = (
+        hits, relaxed_values, exact = (
             hits + (rough.upper - best.upper <= 1e-9),
-            relaxed + true - rough.lower,
+            relaxed_values + true - rough.lower,
             exact + true - best.lower,
         )
-    return hits, relaxed / exact
+    return hits, relaxed_values / exact
 
 
 def test_oracles_on_twenty_instances():
@@ -139,8 +139,8 @@ def test_oracles_on_two_hundred_instances():
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_may_be_relaxed_a_few_at_a_time(kind, monkeypatch):
     case = random_case(0, **KINDS[kind])
-    steps = Steps(case.model, case.layout, costs(case, 0))
+    steps = ClassSteps(case.model, case.layout, costs(case, 0))
     V = np.random.default_rng(2).normal(size=(5, steps.S))
-    at_once = steps.relaxed(steps.horizon, V)
+    at_once = steps.relaxed_values(steps.horizon, V)
     monkeypatch.setattr("bidual.planners._class_steps._BLOCK", 2 * steps.size * len(steps.members[0].numbers))
-    np.testing.assert_allclose(steps.relaxed(steps.horizon, V), at_once, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(steps.relaxed_values(steps.horizon, V), at_once, rtol=0, atol=1e-12)

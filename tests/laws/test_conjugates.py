@@ -6,8 +6,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from bidual.convex import AbstractFunction, Box, ConeFunction, Function, NegativeEntropy, Product, Simplex
-from bidual.convex._check import sample
+from bidual.problem.convex import AbstractFunction, Box, ConeFunction, Function, NegativeEntropy, Product, Simplex
+from bidual.problem.convex._check import sample
 from tests.functions import CASES, CLOSED, SEARCHED, as_cvxpy, functions, rules, sets, zoo
 
 ROUNDING = 1e-12  # relative, for closed forms: some thousand roundings

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._search import prepare
 from bidual.dual._gradient_ascent import Variables, _bound
 from bidual.dual.projections import Pair, onto_ball, onto_cone
 from bidual.planners import BackwardInduction
-from bidual.problem import variational
+from bidual.problem.modelling import variational
+from bidual.solving.search import prepare
 from tests.helpers import occupancy_program, random_instance
 
 POINTS = 25

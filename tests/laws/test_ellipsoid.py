@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidual._types import float64
+from bidual._base.types import float64
 from bidual.models import no_moments, outer_ellipsoid, posterior
 
 D = 12

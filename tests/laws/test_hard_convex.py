@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _archive
-from bidual.convex import Cones, ConicForm, interior, movement, repaired
+from bidual._base import archive
+from bidual.problem.convex import Cones, ConicForm, interior, movement, repair_multipliers
 from tests.helpers import random_instance
 
 P = np.zeros((3, 2, 3))
@@ -199,9 +199,9 @@ def test_a_vector_equality_survives_its_own_check(tmp_path, seed):
 
 
 def _forge(path, edit):
-    manifest, arrays = _archive.read(path, "solution")
+    manifest, arrays = archive.read(path, "solution")
     edit(manifest, arrays)
-    _archive.write(path, "solution", {k: v for k, v in manifest.items() if k not in ("format", "kind")}, arrays)
+    archive.write(path, "solution", {k: v for k, v in manifest.items() if k not in ("format", "kind")}, arrays)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_movement_is_infinite_where_the_equations_may_have_no_solution():
     lam = np.array([1.0, 1.0])
     assert np.isinf(movement(form, lam)[0])
     inner = interior(form)
-    assert inner is None or repaired(form, lam, inner) is None
+    assert inner is None or repair_multipliers(form, lam, inner) is None
 
 
 @pytest.mark.parametrize(

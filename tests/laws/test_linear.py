@@ -10,12 +10,12 @@ import pytest
 from scipy.optimize import linprog
 
 import bidual as bd
-from bidual._types import float64
-from bidual.certificate._near import near_minimum
+from bidual._base.types import float64
+from bidual.certificate._ball import near_minimum
 from bidual.certificate._optimistic import least_over_set
 from bidual.models import Elliptical, LinearMDP
-from bidual.models._counts import no_counts
-from bidual.models._support import read_support
+from bidual.models.counts._counts import no_counts
+from bidual.models.counts._support import read_support
 from bidual.planners import ExtendedValueIteration
 from bidual.planners._rows import cheapest
 from tests.laws.test_optimistic import ball_reference
@@ -104,7 +104,7 @@ def known_after(one, settings, episodes, *, initial=True, features=None):
 def test_plans_have_the_value_of_linear_programs_and_of_the_checker(name, initial):
     one, settings = CASES[name]
     knowledge = known_after(one, settings, 400, initial=initial)
-    model, pieces = knowledge.optimistic, knowledge.pieces
+    model, pieces = knowledge.confidence_set, knowledge.pieces
     H, (_, S, A) = one.mdp.horizon, model.counts.pairs.shape
     assert model.gain.min() < 0.9  # the sets say something
     for seed in range(3):

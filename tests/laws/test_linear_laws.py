@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bidual.certificate._quadratic import least_over_laws
-from bidual.control import Laws, LinearQuadratic, RiccatiOptimist, expected
-from bidual.features import quadratic, signal
 from bidual.models import LinearLaws
+from bidual.planners.control import LinearQuadratic, RiccatiLaws, RiccatiOptimist, expected
+from bidual.problem.features import quadratic, signal
+from tests.helpers import scale_examples
 
 
 def _laws(seed, n=2, m=1, radius=0.3, *, constant=False):
@@ -40,7 +41,7 @@ def _paid(laws, W, gains, offsets, theta):
     x = 2 * n + m
     noise = np.repeat(np.diag(laws.deviation**2)[None], H, axis=0)
     model = LinearQuadratic(A, B, np.zeros((H, x, x)), noise, c, np.zeros((H, x)), np.zeros(H))
-    moments = model.moments(Laws(gains, offsets, np.zeros((n, n)), np.zeros(n), 0.0), laws.first)
+    moments = model.moments(RiccatiLaws(gains, offsets, np.zeros((n, n)), np.zeros(n), 0.0), laws.first)
     forms = [np.stack([np.asarray(form[i]) for form in laws.forms]) for i in range(3)]
     return float(np.vdot(theta, expected(*moments, *forms)))
 
@@ -52,7 +53,7 @@ def _some_law(laws, rng):
     return laws.W + D @ np.linalg.inv(np.linalg.cholesky(laws.precision))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scale_examples(30), deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 3), m=st.integers(1, 2), constant=st.booleans())
 def test_no_policy_under_any_law_of_the_set_pays_less(seed, n, m, constant):
     laws, rng = _laws(seed, n, m, constant=constant), np.random.default_rng(seed + 1)

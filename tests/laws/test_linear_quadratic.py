@@ -10,19 +10,11 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import bidual as bd
-from bidual.control import (
-    Feedback,
-    LinearQuadratic,
-    Regulator,
-    expected,
-    icem,
-    linear_quadratic,
-    lower_bound,
-)
 from bidual.dual import FullyCorrective
-from bidual.features import computed, signal
+from bidual.loop.primal_dual import primal_dual
 from bidual.models import Simulated, Stage
-from bidual.primal_dual import primal_dual
+from bidual.planners.control import Feedback, LinearQuadratic, Regulator, expected, icem, linear_quadratic, lower_bound
+from bidual.problem.features import computed, signal
 
 
 def _problem(seed, H=6, n=3, m=2, noise=0.1):

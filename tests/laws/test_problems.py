@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import bidual as bd
-from bidual import problems
+from bidual.tasks import problems
 from tests.helpers import flow_constraints, random_instance
 
 SHAPES = ((3, 2, 2, 2), (4, 3, 3, 5), (6, 2, 3, 4))

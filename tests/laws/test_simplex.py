@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from bidual.dual._simplex import exchange_out, simplex
+from tests.helpers import scale_examples
 
 
 @given(st.integers(0, 100_000), st.integers(1, 6), st.integers(1, 30), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=scale_examples(300))
 def test_reaches_the_optimum_of_random_bounded_programs(seed, rows, columns, degenerate):
     """min c.z with slacks, one row that bounds the sum, and right-hand sides that are often 0."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bidual as bd
-from tests.helpers import NUM_SIGNALS, SHAPES, occupancy_optimum, random_instance
+from tests.helpers import NUM_SIGNALS, SHAPES, occupancy_optimum, random_instance, scale_examples
 
 # HiGHS promises its own feasibility and optimality to 1e-7 per row.
 LP_TOLERANCE = 2e-6
@@ -52,7 +52,7 @@ def build(case):
 
 
 @given(CASES)
-@settings(max_examples=150)
+@settings(max_examples=scale_examples(150))
 def test_bounds_enclose_the_optimum_and_statuses_are_right(case):
     _judge(*build(case))
 
@@ -83,12 +83,12 @@ def _judge(problem, mdp):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(SHAPES), st.floats(0, 2), st.floats(0, 2))
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 def test_any_multipliers_give_a_lower_bound(seed, shape, gamma_0, gamma_1):
     """Weak duality as the checker implements it, at multipliers no solver chose."""
-    from bidual._search import bind
     from bidual.certificate import Evidence, Record, certify
-    from bidual.policies import MarkovPolicy
+    from bidual.solving.search import bind
+    from bidual.world.policies import MarkovPolicy
 
     instance = random_instance(seed, shape)
     x = instance.embedding()
@@ -103,7 +103,7 @@ def test_any_multipliers_give_a_lower_bound(seed, shape, gamma_0, gamma_1):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(SHAPES), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 def test_the_collapsed_policy_has_the_mixtures_embedding(seed, shape, per_step):
     instance = random_instance(seed, shape, per_step=per_step)
     rng = np.random.default_rng(seed)

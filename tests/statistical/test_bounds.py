@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bidual import bounds
+from bidual.certificate import bounds
 
 FALSE_ALARM = 1e-6
 

@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import binom
 
 import bidual as bd
-from bidual._prepare import prepare_learning
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import LowRank
-from bidual.vpdpo import first_state, vpdpo
 from tests.classes import World, world
 
 DELTA, EPISODES = 0.1, 200
@@ -43,7 +43,7 @@ def _knowledge(one, model, seed, episodes=EPISODES):
     x = one.mdp.embedding(r=np.random.default_rng(seed).random((S, A)))
     problem, explorer = bd.Problem(cp.Minimize(cp.sum(x.r)), {}), bd.explorers.Thompson()
     # `learn` gives half of its probability of failure to the model.
-    setting = prepare_learning(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
+    setting = set_up(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
     state = first_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, state, seed=seed)
     return (turn.state.knowledge for turn in itertools.islice(turns, episodes))
@@ -53,7 +53,7 @@ def _lost(one, seed, **settings):
     model = LowRank(one.phis, one.mus, shared=False, **settings)
     steps = np.arange(len(one.truth))
     looks = itertools.islice(_knowledge(one, model, seed), 0, None, 5)
-    return any(not known.possible().inside[steps, one.truth].all() for known in looks)
+    return any(not known.build_confidence_set().inside[steps, one.truth].all() for known in looks)
 
 
 SETS = {"likelihood": {}, "paper": {"set": "paper"}}
@@ -79,7 +79,7 @@ def _alarm(one, model, seed, episodes):
     try:
         for number, known in enumerate(_knowledge(one, model, seed, episodes), 1):
             if number % 50 == 0:
-                known.possible()
+                known.build_confidence_set()
     except bd.EnvError as error:
         return "misspecified" in str(error)
     return False

@@ -16,20 +16,21 @@ from scipy.stats import binom, chi2
 
 import bidual as bd
 from bidual import models
-from bidual._prepare import prepare_learning
-from bidual._types import at_step
-from bidual.envs import Simulator
-from bidual.features import Observed, Pieces
+from bidual._base.types import at_step
+from bidual.learning.outputs import FinalBound, fresh_episodes
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Tabular
-from bidual.models._arrivals import NOISE, paid_on_lists
-from bidual.models._counts import no_counts
-from bidual.models._radius import ball_radius, bernstein_limits, box_limits, l1_distance
-from bidual.models._support import read_support
-from bidual.outputs import FinalBound, fresh_episodes
-from bidual.policies import DeterministicPolicy
+from bidual.models.counts import _optimistic as optimistic
+from bidual.models.counts._arrivals import NOISE, compute_arrival_rewards
+from bidual.models.counts._counts import no_counts
+from bidual.models.counts._radius import ball_radius, bernstein_limits, box_limits, l1_distance
+from bidual.models.counts._support import read_support
+from bidual.problem.features import Observed, Pieces
 from bidual.tasks.riverswim import riverswim
 from bidual.tasks.rover import rover
-from bidual.vpdpo import first_state, vpdpo
+from bidual.world.envs import Simulator
+from bidual.world.policies import DeterministicPolicy
 from tests.learning import exact_values, false_claims, true_optimum
 
 FALSE_ALARM = 1e-6
@@ -162,7 +163,7 @@ def ever_outside_its_ends(noise, part=1.0):
             look = max(n + 1, 1.05 * n)
             seen = np.full((1, ROWS, 1, 1), float(n))
             counts = replace(nothing, transitions=seen, sums=sums[:, None, None, None])
-            paid = paid_on_lists(pieces, counts, ROWS * DELTA / NOISE)  # every run is a claim of its own here
+            paid = compute_arrival_rewards(pieces, counts, ROWS * DELTA / NOISE)  # every run is a claim of its own here
             low, high = (paid.mean + part * (end - paid.mean) for end in (paid.low, paid.high))
             outside = outside | (low > mean + 1e-12) | (high < mean - 1e-12)
     return int(outside.sum())
@@ -187,7 +188,7 @@ def curved_failures(bound):
     mdp = bd.TabularMDP(rng.dirichlet(np.ones(3), (3, 2)), 0, 4)
     x = mdp.embedding(a=rng.random((3, 2)), b=rng.random((3, 2)))
     problem = bd.Problem(cp.Minimize(cp.norm(cp.hstack([cp.sum(x.a) - 2, cp.sum(x.b) - 2]))))
-    setting = prepare_learning(problem, mdp, Tabular(mdp), None, delta=0.05, seed=0)
+    setting = set_up(problem, mdp, Tabular(mdp), None, delta=0.05, seed=0)
     policy = DeterministicPolicy(np.zeros((4, 3), dtype=int), 2)
     truth, _ = exact_values(problem, mdp, policy)
     runs = [fresh_episodes(setting.env, policy, 0, 40 * i, 40) for i in range(ROWS)]
@@ -307,7 +308,7 @@ def failures(task, set_, runs, looks):
     """In how many runs the truth was outside after any episode, and in how many a bound was false at any look."""
     # Half of delta goes to the model: twice as much is asked for, so that the set itself has DELTA.
     model = Tabular(task.support, set=set_, stationary=task.stationary)
-    setting = prepare_learning(task.problem, task.env, model, None, delta=2 * DELTA, seed=0)
+    setting = set_up(task.problem, task.env, model, None, delta=2 * DELTA, seed=0)
     assert setting.knowledge.delta == DELTA
     program, explorer, final = setting.program, setting.explorer, FinalBound(gap=1e-3, max_plans=40)
     outside = false = 0
@@ -316,7 +317,7 @@ def failures(task, set_, runs, looks):
         turns = vpdpo(program, setting.env, explorer, first_state(program, explorer, setting.knowledge), seed=seed)
         for turn in itertools.islice(turns, looks[-1]):
             knowledge = turn.state.knowledge
-            lost |= not truth_is_inside(knowledge.optimistic, task.truth)
+            lost |= not truth_is_inside(knowledge.confidence_set, task.truth)
             if turn.number in looks:
                 shown = final(program, knowledge)
                 wrong |= shown.conflict is not None
@@ -364,7 +365,6 @@ def test_runs_with_smaller_sets_lose_the_truth(task, set_, monkeypatch):
 
 
 def _shrink(monkeypatch):
-    optimistic = models._optimistic
     monkeypatch.setattr(optimistic, "ball_radius", lambda *rows: 0.02 * ball_radius(*rows))
     monkeypatch.setattr(optimistic, "l1_distance", lambda *rows: 0.02 * l1_distance(*rows))
     for name, limits in list(optimistic._BY_ENTRY.items()):

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.control import Regulator, embedding, law_of
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Simulated, Stage
-from bidual.tasks._control_laws import SPARSE, pushed, swung_as_shown
+from bidual.planners.control import Regulator, embedding, law_of
+from bidual.tasks._control_laws import SPARSE, step_observed_pendulum, step_point_mass
 from bidual.tasks.pointmass import NOISE, expert_features
-from bidual.vpdpo import first_state, vpdpo
 
 pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def _totals(name, episodes, seed, explorer=None):
     """The signals of every episode, summed over its steps; by default with the explorer of the task."""
     task = bd.tasks.find(name).build()
     explorer = task.explorer if explorer is None else explorer
-    setting = prepare_learning(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return np.array([next(turns).episodes[0].observed.sum(axis=0) for _ in range(episodes)])
@@ -135,7 +135,7 @@ def _assert_foreseen(planned, true):
 
 def _second_half(task, seed, episodes=128):
     """What plans expected and what their policies see in the true law, by signals: means over the steps."""
-    setting = prepare_learning(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = list(itertools.islice(vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed), episodes))
     room, still = np.ones(2), np.zeros((1, 4))
@@ -145,13 +145,13 @@ def _second_half(task, seed, episodes=128):
     for turn in turns[episodes // 2 :]:
         planned.append(turn.choice.expected.mean(axis=0))
         draw = Draw(seed, Purpose.EVALUATE, turn.number)
-        true.append(embedding(law_of(turn.choice.policy), law, stage, 1024, draw.words()).mean(axis=0))
+        true.append(embedding(law_of(turn.choice.policy), law, stage, 1024, draw.seed_words()).mean(axis=0))
     return np.array(planned), np.array(true)
 
 
 def _moved(s, u):
-    return pushed(s, u, jnp)
+    return step_point_mass(s, u, jnp)
 
 
 def _shown(s, u):
-    return swung_as_shown(SPARSE, s, u, jnp)
+    return step_observed_pendulum(SPARSE, s, u, jnp)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.envs import gymnasium_environment
-from bidual.explorers import Alternating, Greedy, Optimistic
+from bidual.loop.explorers import Alternating, Greedy, Optimistic
 from bidual.models import Tabular
-from bidual.policies import embedding
+from bidual.world.envs import gymnasium_environment
+from bidual.world.policies import embedding
 
 SEEDS = 20
 

@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._prepare import prepare_learning
-from bidual.vpdpo import first_state, vpdpo
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 
 pytest.importorskip("mujoco")
 
 
 def _episodes(name, count, seed, **parameters):
     task = bd.tasks.find(name).build(**parameters)
-    setting = prepare_learning(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return [next(turns).episodes[0] for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_after_five_falls_the_pole_stays_up_for_a_hundred_steps():
     """Seed 0: random controls fall at once, the second plan at the latest holds."""
     lengths = [episode.length for episode in _episodes("inverted-pendulum", 7, 0, horizon=100)]

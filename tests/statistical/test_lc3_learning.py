@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.control import Feedback, Regulator, Thompson, icem
-from bidual.envs import control_environment
-from bidual.explorers import Controls
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.setup import set_up
+from bidual.loop.explorers import Controls
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Simulated, Stage
-from bidual.vpdpo import first_state, vpdpo
+from bidual.planners.control import Feedback, Regulator, Thompson, icem
+from bidual.world.envs import control_environment
 
 pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def _module(name):
 def _learned(name, episodes, seed, explorer=None):
     """The sums of signals of every episode, and the largest of the first observed number; by its own explorer."""
     task = _built(name)
-    setting = prepare_learning(task.problem, task.env, task.model, explorer or task.explorer, delta=0.05, seed=seed)
+    setting = set_up(task.problem, task.env, task.model, explorer or task.explorer, delta=0.05, seed=seed)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     runs = [next(turns).episodes[0] for _ in range(episodes)]

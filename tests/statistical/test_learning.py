@@ -1,21 +1,15 @@
 """How good learned policies are, by exact evaluation in the true model, which the learner never sees.
 
 Seeds are fixed, so nothing here is random from run to run on one machine; the counts were measured, and floors are
-those of the benchmark (benchmarks/learn.py), whose code runs here in a process of its own: thousands of episodes with
-every shape checked would take minutes. Value and costs must keep their floors in the same run to count.
+those of the benchmark (benchmarks/learn.py), whose code runs here. Value and costs must keep their floors in the same
+run to count.
 """
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from benchmarks.learn import CERTIFIED, CONVEX, QUALITY, UNKNOWN
+from benchmarks.learn import CERTIFIED, CONVEX, QUALITY, UNKNOWN, lake, runs
 
 import bidual as bd
 
-ROOT = Path(__file__).parents[2]
 LEAST = {
     ("box", 300): 17,
     ("box", 1000): 19,
@@ -28,15 +22,9 @@ LEAST = {
 SHORT = [floor for floor in QUALITY if floor.episodes <= 1000 and floor.task == "media"]
 
 
-def _found(tmp_path, floor, seeds, unknown=False):
+def _found(floor, seeds, unknown=False):
     """What the benchmark finds, with every bound of every run checked."""
-    out = tmp_path / "found.json"
-    code = (
-        "import json, sys; from pathlib import Path; from benchmarks.learn import Floor, runs; "
-        f"Path(sys.argv[1]).write_text(json.dumps(runs({floor!r}, {seeds}, unknown={unknown})))"
-    )
-    subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    found = json.loads(out.read_text())
+    found = runs(floor, seeds, unknown=unknown)
     task = bd.tasks.find(floor.task)
     for row in found["rows"]:
         _check_bounds(task.build().problem.maximises, task.optimum, row)
@@ -53,36 +41,30 @@ def _check_bounds(maximises, optimum, row):
 
 
 @pytest.mark.parametrize("floor", SHORT, ids=lambda floor: f"{floor.task} {floor.episodes}")
-def test_three_seeds_are_good(tmp_path, floor):
-    assert _found(tmp_path, floor, 3)["good"] >= 2
+def test_three_seeds_are_good(floor):
+    assert _found(floor, 3)["good"] >= 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", QUALITY, ids=lambda floor: f"{floor.task} {floor.episodes}")
-def test_twenty_seeds_are_good(tmp_path, floor):
-    assert _found(tmp_path, floor, 20)["good"] >= LEAST[floor.task, floor.episodes]
+def test_twenty_seeds_are_good(floor):
+    assert _found(floor, 20)["good"] >= LEAST[floor.task, floor.episodes]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", UNKNOWN, ids=lambda floor: floor.task)
-def test_ten_seeds_without_declared_successors(tmp_path, floor):
-    assert _found(tmp_path, floor, 10, unknown=True)["good"] >= 9
+def test_ten_seeds_without_declared_successors(floor):
+    assert _found(floor, 10, unknown=True)["good"] >= 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("floor", "gap"), list(zip(CERTIFIED, (0.035, 0.015), strict=True)), ids=("rover", "box"))
-def test_certified_gaps_after_ten_thousand_episodes(tmp_path, floor, gap):
-    assert sum(found <= gap for found in _found(tmp_path, floor, 10)["gaps"]) >= 9
+def test_certified_gaps_after_ten_thousand_episodes(floor, gap):
+    assert sum(found <= gap for found in _found(floor, 10)["gaps"]) >= 9
 
 
-def _lake(tmp_path, *settings):
-    out = tmp_path / "found.json"
-    code = (
-        "import json, sys; from pathlib import Path; from benchmarks.learn import lake; "
-        f"Path(sys.argv[1]).write_text(json.dumps(lake(*{settings!r})))"
-    )
-    subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    found = json.loads(out.read_text())
+def _lake(*settings):
+    found = lake(*settings)
     for row in found["rows"]:
         assert row["lower"] <= row["goal"] <= found["best"] + 0.02  # a little more where holes are a little above 0.1
         assert found["best"] <= row["upper"] + 1e-6
@@ -96,18 +78,18 @@ def _near_the_best(found, share):
     return all(row["hole"] <= 0.102 and row["goal"] >= share * found["best"] for row in found["rows"])
 
 
-def test_the_small_lake_is_learned_through_gymnasium_alone(tmp_path):
+def test_the_small_lake_is_learned_through_gymnasium_alone():
     """The goal is 4.6 times as likely as a hole in the best policies, so caution costs: the limit is tightened."""
-    assert _near_the_best(_lake(tmp_path, "4x4", 50, 1000, 1), 0.75)
+    assert _near_the_best(_lake("4x4", 50, 1000, 1), 0.75)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "horizon", "share"), [("4x4", 50, 0.84), ("8x8", 100, 0.98)])
-def test_lakes_are_learned_through_gymnasium_alone(tmp_path, size, horizon, share):
-    assert _near_the_best(_lake(tmp_path, size, horizon, 3000, 3), share)
+def test_lakes_are_learned_through_gymnasium_alone(size, horizon, share):
+    assert _near_the_best(_lake(size, horizon, 3000, 3), share)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", CONVEX, ids=lambda floor: floor.task)
-def test_convex_objectives_are_learned(tmp_path, floor):
-    assert _found(tmp_path, floor, 2)["good"] == 2
+def test_convex_objectives_are_learned(floor):
+    assert _found(floor, 2)["good"] == 2

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import binom
 
 import bidual as bd
-from bidual._prepare import prepare_learning
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import LinearMDP
-from bidual.vpdpo import first_state, vpdpo
 from tests.linear import truth_is_inside, world
 
 DELTA, EPISODES = 0.1, 80
@@ -34,7 +34,7 @@ def _looks(one, seed, **settings):
     problem, explorer = bd.Problem(cp.Minimize(cp.sum(x.r)), {}), bd.explorers.Thompson()
     # `learn` gives half of its probability of failure to the model.
     model = LinearMDP(one.phi, initial=one.mdp.initial, **settings)
-    setting = prepare_learning(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
+    setting = set_up(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
     state = first_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, state, seed=seed)
     return (turn.state.knowledge for turn in itertools.islice(turns, 0, EPISODES, 5))
@@ -44,7 +44,7 @@ def _lost(one, seed, factor=1.0, **settings):
     """Whether the truth was ever outside; `factor` shrinks the radius."""
     for known in _looks(one, seed, **settings):
         try:
-            model = known.possible()
+            model = known.build_confidence_set()
         except bd.EnvError:  # a true phi is accused
             return True
         if not truth_is_inside(replace(model, radius=factor * model.radius), one.laws):

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import control
-from bidual._prepare import prepare_learning
-from bidual.control import Laws, linear_quadratic
-from bidual.vpdpo import first_state, vpdpo
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.planners import control
+from bidual.planners.control import RiccatiLaws, linear_quadratic
 from tests.control_envs import Slider
 
 H, T, NOISE = 20, 120, 0.1
@@ -34,7 +34,7 @@ def _value(policy):
     """What an affine law pays in the truth, exactly."""
     law = policy.controller
     offsets = law.controls - np.einsum("hmn,hn->hm", law.gains, law.states)
-    means, covariances = TRUTH.moments(Laws(law.gains, offsets, BEST.P, BEST.p, BEST.v), START)
+    means, covariances = TRUTH.moments(RiccatiLaws(law.gains, offsets, BEST.P, BEST.p, BEST.v), START)
     return float(np.einsum("ij,hij->", M, covariances + np.einsum("hi,hj->hij", means, means)))
 
 
@@ -42,7 +42,7 @@ def _regrets(optimism, seed):
     """Of every episode after the idle one. One descent from any sequence is exact here: sampling hardly matters."""
     explorer = bd.explorers.Controls(optimism, control.icem(8, 1), control.Feedback(steps=1), rollouts=1, push=0.0)
     problem = bd.Problem(cp.Minimize(SIGNALS.embedding(H, total=True).cost))
-    setting = prepare_learning(problem, Slider(NOISE, most=20.0), MODEL, explorer, delta=0.05, seed=seed)
+    setting = set_up(problem, Slider(NOISE, most=20.0), MODEL, explorer, delta=0.05, seed=seed)
     state = first_state(setting.program, explorer, setting.knowledge)
     regrets = []
     for turn in vpdpo(setting.program, setting.env, explorer, state, seed=seed):

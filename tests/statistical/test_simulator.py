@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._types import at_step
-from bidual.envs import Simulator, gymnasium_environment
-from bidual.policies import DeterministicPolicy, MarkovPolicy, Mixture
+from bidual._base.keys import Draw, Purpose
+from bidual._base.types import at_step
+from bidual.world.envs import Simulator, gymnasium_environment
+from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests.helpers import random_instance
 
 ERROR_RATE = 1e-6

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.problem._atoms import ATOMS
-from bidual.problem._edges import EDGE
-from bidual.problem._functions import Functions
-from bidual.problem._lower import lowered, smooth
+from bidual.problem.modelling._atoms import ATOMS
+from bidual.problem.modelling._edges import EDGE
+from bidual.problem.modelling._functions import Functions
+from bidual.problem.modelling._lower import jax_functions, smooth
 from tests.helpers import random_instance
 
 ZERO = cp.Constant(0)
@@ -188,7 +188,7 @@ def test_an_atom_is_what_cvxpy_says(case):
     functions, x = _functions(case)
     expression = functions.sides[0][0]
     points = np.random.default_rng(3).uniform(case.low, case.high, (5, x.size))
-    result = lowered(functions)
+    result = jax_functions(functions)
     values, gradients = _numbers(result.rows[1:], points)
     judge = expression if case.twin is None else case.twin(x)
     for y, value, gradient in zip(points, values, gradients, strict=True):
@@ -257,7 +257,7 @@ def test_kinks_and_edges_have_finite_subgradients(case):
     expression = functions.sides[0][0]
     points = CORNERS if case.low == 0 else np.concatenate([CORNERS, -CORNERS, CORNERS - CORNERS[::-1]])
     others = np.random.default_rng(5).uniform(case.low, case.high, (40, x.size))
-    rows = lowered(functions).rows[1:]
+    rows = jax_functions(functions).rows[1:]
     values, gradients = _numbers(rows, np.concatenate([points, others]))
     values, gradients, their_values = values[: len(points)], gradients[: len(points)], values[len(points) :]
     assert np.all(np.isfinite(gradients))
@@ -288,7 +288,7 @@ def test_kinks_and_edges_have_finite_subgradients(case):
 def test_slopes_are_finite_where_values_are_not(build, infinite):
     x = cp.Variable()
     functions = Functions(build(x), (), (), (x,), ())
-    value, gradient = lowered(functions).gradients(np.zeros(1))
+    value, gradient = jax_functions(functions).gradients(np.zeros(1))
     assert value[0] == infinite
     assert np.isfinite(gradient).all()
     assert np.sign(gradient[0, 0]) == -np.sign(infinite)
@@ -306,14 +306,14 @@ def test_slopes_are_finite_where_values_are_not(build, infinite):
 )
 def test_values_are_infinite_outside_the_domain(build, infinite):
     x = cp.Variable()
-    value, gradient = lowered(Functions(build(x), (), (), (x,), ())).gradients(-np.ones(1))
+    value, gradient = jax_functions(Functions(build(x), (), (), (x,), ())).gradients(-np.ones(1))
     assert value[0] == infinite
     assert np.isfinite(gradient).all()
 
 
 def test_the_slope_of_the_entropy_at_zero():
     x = cp.Variable()
-    result = lowered(Functions(cp.entr(x), (), (), (x,), ()))
+    result = jax_functions(Functions(cp.entr(x), (), (), (x,), ()))
     assert result.gradients(np.zeros(1))[1][0, 0] == pytest.approx(-np.log(EDGE) - 1)
     assert result.gradients(np.full(1, 1e-50))[1][0, 0] == pytest.approx(-np.log(1e-50) - 1)
 
@@ -330,7 +330,7 @@ def test_curvature_is_finite_at_zero():
 
 def test_numbers_are_double_whatever_the_caller_uses():
     x = cp.Variable(2)
-    result = lowered(Functions(cp.norm1(x), ((cp.square(x), ZERO),), (False,), (x,), ()))
+    result = jax_functions(Functions(cp.norm1(x), ((cp.square(x), ZERO),), (False,), (x,), ()))
     y = np.array([1 + 1e-12, -1e-9])
     values, gradients = result.gradients(y)
     np.testing.assert_array_equal(values, result.values(y))
@@ -344,7 +344,7 @@ def test_several_images_lie_one_after_the_other():
     f = cp.norm1(a @ np.array([1.0, 2.0])) + cp.max(b)
     functions = Functions(f, ((cp.sum(a), cp.sum(b)),), (False,), (a, b), ())
     y = np.array([1.0, 2.0, 3.0, 4.0, 7.0, 6.0, 5.0])  # a by columns, then b
-    values, gradients = lowered(functions).gradients(y)
+    values, gradients = jax_functions(functions).gradients(y)
     np.testing.assert_allclose(values, [1 + 6 + 2 + 8 + 7, 10 - 18])
     np.testing.assert_allclose(gradients, [[1, 1, 2, 2, 1, 0, 0], [1, 1, 1, 1, -1, -1, -1]])
 
@@ -364,7 +364,7 @@ def test_parameters_are_those_of_the_moment():
         return bd.Problem(cp.Minimize(f), {"near": cp.norm(totals - target) <= scale})
 
     problem = _problem(build)
-    before, program = problem._compiled.lowered(), problem.program()
+    before, program = problem._compiled.jax_functions(), problem.program()
     y = np.random.default_rng(0).normal(size=program.image.size)
     first = before.values(y)
     f, g = program.functions.values(y, np.zeros(0))
@@ -374,7 +374,7 @@ def test_parameters_are_those_of_the_moment():
     f, g = program.functions.values(y, np.zeros(0))
     np.testing.assert_allclose(first, [f, *g], atol=AGREEMENT)
     f, g = problem.program().functions.values(y, np.zeros(0))
-    after = problem._compiled.lowered().values(y)
+    after = problem._compiled.jax_functions().values(y)
     np.testing.assert_allclose(after, [f, *g], atol=AGREEMENT)
     assert np.all(np.abs(after - first) > 0.01)
 
@@ -392,13 +392,13 @@ def test_an_unknown_atom_is_named():
     x, s = cp.Variable(2), cp.Variable(nonneg=True)
     odd = cp.perspective(cp.sum_squares(x), s)
     functions = Functions(cp.norm1(x), ((cp.norm(x), ZERO), (odd + cp.sum(x), ZERO)), (False, False), (x, s), ())
-    assert "constraint 'risk' cannot" in _warning(lambda: lowered(functions, ["near", "risk"]))
-    message = _warning(lambda: lowered(functions))
+    assert "constraint 'risk' cannot" in _warning(lambda: jax_functions(functions, ["near", "risk"]))
+    message = _warning(lambda: jax_functions(functions))
     assert "constraint 'c1' cannot" in message
     assert "the atom perspective" in message
     assert "evaluated by CVXPY instead" in message
     functions = Functions(odd, (), (), (x, s), ())
-    assert _warning(lambda: lowered(functions)).startswith("the objective cannot")
+    assert _warning(lambda: jax_functions(functions)).startswith("the objective cannot")
     assert smooth(functions) is None  # quietly: the cone form is no worse
 
 
@@ -408,7 +408,7 @@ def test_an_auxiliary_variable_is_named():
         return bd.Problem(cp.Minimize(cp.sum(totals)), {"set": cp.norm(totals - point) <= 1, "box": point <= 1})
 
     with pytest.warns(UserWarning, match="constraint 'set' cannot.*auxiliary variable 'point'.*minimisation") as caught:
-        assert _problem(build)._compiled.lowered() is None
+        assert _problem(build)._compiled.jax_functions() is None
     assert len(caught) == 1
 
 

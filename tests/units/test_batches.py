@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.envs import gymnasium_environment, parallel
-from bidual.explorers import Optimistic, Thompson
+from bidual.loop.explorers import Optimistic, Thompson
 from bidual.models import Tabular
 from bidual.tasks.riverswim import riverswim
+from bidual.world.envs import gymnasium_environment, parallel
 from tests import remote_envs
 from tests.units.test_learn import same
 

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 import bidual as bd
-from bidual import bounds
-from bidual.bounds import _betting, _boundary
+from bidual.certificate import bounds
+from bidual.certificate.bounds import _betting, _executed
 
 LOW, HIGH = np.array([0.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.0])
 MARGIN = 1e-8  # intervals are wider by 1e-9 of their larger end, to allow for rounding
@@ -39,24 +39,24 @@ def same(left, right):
 def test_the_inequality_under_the_process():
     """Fan: exp(l x - psi(l) x^2) <= 1 + l x for x >= -1; from there on the proof is one line."""
     x = np.linspace(-1, 1, 2001)[:, None]
-    gap = 1 + _boundary.LAMBDAS * x - np.exp(_boundary.LAMBDAS * x - _boundary.PSI * x**2)
+    gap = 1 + _executed.LAMBDAS * x - np.exp(_executed.LAMBDAS * x - _executed.PSI * x**2)
     assert gap.min() >= -1e-15  # one rounding of numbers of size 1, several units
-    shrunk = 1 + _boundary.LAMBDAS * x - np.exp(_boundary.LAMBDAS * x - 0.9 * _boundary.PSI * x**2)
+    shrunk = 1 + _executed.LAMBDAS * x - np.exp(_executed.LAMBDAS * x - 0.9 * _executed.PSI * x**2)
     assert shrunk.min() < -1e-3
 
 
 def test_the_weights_are_a_probability():
-    assert np.exp(_boundary.LOG_WEIGHTS).sum() == pytest.approx(1, abs=1e-15)
-    assert np.all((_boundary.LAMBDAS > 0) & (_boundary.LAMBDAS < 1))
+    assert np.exp(_executed.LOG_WEIGHTS).sum() == pytest.approx(1, abs=1e-15)
+    assert np.all((_executed.LAMBDAS > 0) & (_executed.LAMBDAS < 1))
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.05, 1e-3, 1e-9])
 def test_the_boundary_is_the_root_and_not_below_it(delta):
     def excess(S, V):
-        return logsumexp(_boundary.LAMBDAS * S - _boundary.PSI * V + _boundary.LOG_WEIGHTS) + math.log(delta)
+        return logsumexp(_executed.LAMBDAS * S - _executed.PSI * V + _executed.LOG_WEIGHTS) + math.log(delta)
 
     variation = np.array([0.0, 1e-3, 1.0, 30.0, 1e4, 1e9])
-    found = _boundary.boundary(variation, delta)
+    found = _executed.boundary(variation, delta)
     for V, S in zip(variation, found, strict=True):
         assert excess(S, V) >= 0
         assert pytest.approx(brentq(excess, 0, 1e9, args=(V,)), rel=1e-9) == S
@@ -69,7 +69,7 @@ def test_mixing_costs_little(delta):
     psi = -np.log1p(-grid) - grid
     variation = np.geomspace(1, 1e7, 30)
     best = np.array([np.min((psi * V - math.log(delta)) / grid) for V in variation])
-    ratio = _boundary.boundary(variation, delta) / best
+    ratio = _executed.boundary(variation, delta) / best
     assert np.all((ratio > 1) & (ratio < 1.51))
 
 
@@ -94,8 +94,8 @@ def test_executed_by_hand():
     assert state.count == 3
     assert state.mean == pytest.approx([0.5])
     assert state.variation == pytest.approx([variation], abs=MARGIN)
-    below = 0.5 - _boundary.boundary(np.array([variation]), 0.7) / 3
-    above = 0.5 + _boundary.boundary(np.array([variation]), 0.9) / 3
+    below = 0.5 - _executed.boundary(np.array([variation]), 0.7) / 3
+    above = 0.5 + _executed.boundary(np.array([variation]), 0.9) / 3
     assert state.interval(0.7, 0.9)[0] == pytest.approx(np.clip(below, 0, 1), abs=MARGIN)
     assert state.interval(0.7, 0.9)[1] == pytest.approx(np.clip(above, 0, 1), abs=MARGIN)
 

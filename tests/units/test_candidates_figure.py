@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.learned import Look
+from bidual.learning.learned import LearnProgress
 from bidual.models import Candidates, LowRank
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around
@@ -48,7 +48,9 @@ def test_steps_differ_by_shade_and_by_width():
 
 def test_many_steps_are_not_all_in_the_legend(monkeypatch):
     one = _learned()
-    looks = tuple(Look(16 * 2**k, None, None, None, 1, 1.0, Candidates((50,) * 30, (576,) * 30)) for k in range(3))
+    looks = tuple(
+        LearnProgress(16 * 2**k, None, None, None, 1, 1.0, Candidates((50,) * 30, (576,) * 30)) for k in range(3)
+    )
     monkeypatch.setattr(type(one), "candidates", Candidates((50,) * 30, (576,) * 30))
     (axes,) = bd.report.candidates_figure(replace(one, history=looks)).axes
     assert len(_steps(axes)) == 30

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.models._factors import read_factors
+from bidual.models.classes._factors import read_factors
 from bidual.tasks import _lock_class as _lock
 from tests.helpers import occupancy_program
 
@@ -110,23 +110,23 @@ def test_the_pinned_optimum_of_the_perturbations():
 
 def test_perturbations_are_near_by():
     """Candidates share 0.7 of phi and of mu, so that their laws differ by at most 0.3 + 0.3 in total variation."""
-    for one, law in zip(_factors(bd.tasks.find("perturbation").build()), _dense(_perturbed()), strict=True):
+    for one, law in zip(_factors(bd.tasks.find("perturbation").build()), _dense(_perturb()), strict=True):
         apart = np.abs(one.laws(np.arange(64)) - law).sum(axis=-1) / 2
         assert 0.05 < np.median(apart.max(axis=(1, 2))) < apart.max() <= 0.6
 
 
-def _perturbed():
+def _perturb():
     return bd.tasks.find("perturbation").build().mdp
 
 
-@pytest.mark.parametrize("name", ["lock-discrete-spread", "perturbation"])
+@pytest.mark.parametrize("name", ["perturbation", pytest.param("lock-discrete-spread", marks=pytest.mark.slow)])
 def test_a_few_episodes_are_learned_with_true_bounds(name):
     """Of three steps: with five, early bounds over all perturbations take half a minute."""
     task = bd.tasks.find(name).build(horizon=3)
     optimum = bd.solve(task.problem, task.mdp).value
     found = bd.learn(task.problem, task.mdp, task.model, episodes=24, evaluation=10)
     assert found.lower <= optimum + 1e-6
-    inside, steps = found.knowledge.possible().inside, zip(_factors(task), _dense(task.mdp), strict=True)
+    inside, steps = found.knowledge.build_confidence_set().inside, zip(_factors(task), _dense(task.mdp), strict=True)
     for h, (one, law) in enumerate(steps):
         true = int(np.abs(one.laws(np.arange(one.count)) - law).max(axis=(1, 2, 3)).argmin())
         assert inside[h, true]

@@ -14,13 +14,17 @@ import bidual as bd
 from bidual import cli
 from bidual.cli import _progress
 from bidual.cli._target import load_unknown
-from bidual.cli._truth import truth_of
-from bidual.learned import Look
-from bidual.policies import MarkovPolicy
-from bidual.solution import Progress
+from bidual.cli._true_model import evaluate_in_true_model
+from bidual.learning.learned import LearnProgress
+from bidual.solving.solution import Progress
+from bidual.world.policies import MarkovPolicy
 
 STATES = [Progress(1, None, 2.0, 0.5, 0.1), Progress(2, 1.5, 2.0, 0.0, 12.0)]
-LOOKS = [Look(1, None, None, None, 3, 2.0), Look(21, 1.5, 0.25, 0.125, 9, 4.0), Look(500, 1.25, 1.0, 0.0, 99, 12.0)]
+LOOKS = [
+    LearnProgress(1, None, None, None, 3, 2.0),
+    LearnProgress(21, 1.5, 0.25, 0.125, 9, 4.0),
+    LearnProgress(500, 1.25, 1.0, 0.0, 99, 12.0),
+]
 
 
 def test_ctrl_c_is_exit_130(monkeypatch, capsys):
@@ -95,7 +99,7 @@ def test_learning_a_class_tells_how_many_are_left(monkeypatch, capsys):
 
 
 def test_speed_is_that_of_the_last_seconds():
-    speed, looks = _progress._Speed(), [Look(n * n, None, None, None, 0, float(n)) for n in range(100)]
+    speed, looks = _progress._Speed(), [LearnProgress(n * n, None, None, None, 0, float(n)) for n in range(100)]
     *_, last = [speed(look) for look in looks]
     assert last == (99**2 - 93**2) / 6  # from the last look that is five seconds old or older
 
@@ -103,7 +107,7 @@ def test_speed_is_that_of_the_last_seconds():
 @pytest.mark.parametrize(("speed", "words"), [(0.43, "0.43"), (2.0, "2"), (9.96, "10"), (1234.5, "1234")])
 def test_slow_learning_has_a_speed_too(speed, words):
     """Plans of controls take seconds."""
-    told = _progress._learning_words(LOOKS[1], 500, speed, maximises=True)
+    told = _progress._describe_learning(LOOKS[1], 500, speed, maximises=True)
     assert f", {words} episodes/s, " in told
 
 
@@ -138,7 +142,7 @@ def test_the_truth_about_an_optimal_policy_is_its_optimum(curved):
     best = bd.solve(problem, mdp)
     learned = bd.learn(problem, mdp, bd.models.Tabular(support=mdp), episodes=1, evaluation=0)
     first = replace(learned.outputs[0], policy=best.policy)
-    truth = truth_of(replace(learned, outputs=(first, *learned.outputs[1:])), problem, mdp)
+    truth = evaluate_in_true_model(replace(learned, outputs=(first, *learned.outputs[1:])), problem, mdp)
     assert truth.value == pytest.approx(best.value, abs=1e-9)
     assert [c.value for c in truth.constraints] == pytest.approx([c.value for c in best.constraints], abs=1e-9)
     assert truth.optimum == best.value  # the same solve again
@@ -147,7 +151,7 @@ def test_the_truth_about_an_optimal_policy_is_its_optimum(curved):
 def test_the_truth_may_be_that_nothing_is_feasible():
     task = bd.tasks.find("media").with_settings({"budget": "-1"})
     learned = bd.learn(task.problem, task.mdp, episodes=1, evaluation=0)
-    truth = truth_of(learned, task.problem, task.mdp)
+    truth = evaluate_in_true_model(learned, task.problem, task.mdp)
     assert truth.optimum is None
     assert str(truth).endswith("the problem is infeasible there")
     assert "(violated)" in str(truth)
@@ -158,7 +162,9 @@ def test_a_policy_of_nothing_but_one_action_is_told_truly():
     task = bd.tasks.find("media").with_settings({})
     learned = bd.learn(task.problem, task.mdp, episodes=1, evaluation=0)
     fast = MarkovPolicy(np.broadcast_to([1.0, 0.0], (10, 10, 2)).copy())
-    truth = truth_of(replace(learned, outputs=(replace(learned.outputs[0], policy=fast),)), task.problem, task.mdp)
+    truth = evaluate_in_true_model(
+        replace(learned, outputs=(replace(learned.outputs[0], policy=fast),)), task.problem, task.mdp
+    )
     assert truth.constraints[0].value == pytest.approx(10.0)
     assert "fast 10 <= 5 (violated)" in str(truth)
 
@@ -167,7 +173,7 @@ def test_a_policy_of_nothing_but_one_action_is_told_truly():
     ("state", "words"), [(STATES[0], "looking for a feasible policy"), (STATES[1], "gap 5.00e-01")]
 )
 def test_progress_in_words(state, words):
-    assert words in _progress._words(state)
+    assert words in _progress._describe(state)
 
 
 FILE = """
@@ -221,7 +227,7 @@ def _interruptible():
 @pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_that_gets_lost_is_raised_again():
     """As when it comes while garbage is collected: there Python drops exceptions. Afterwards all is as it was."""
-    look = Look(1, None, None, None, 1, 0.0)
+    look = LearnProgress(1, None, None, None, 1, 0.0)
     with _progress.learning_line("a", 10, maximises=True) as show:
         show(look)
         with contextlib.suppress(KeyboardInterrupt):

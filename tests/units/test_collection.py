@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._prepare import prepare_learning
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import LowRank
-from bidual.models._collection import inserted
-from bidual.vpdpo import first_state, vpdpo
+from bidual.models.classes._collection import insert_random_action
 from tests.classes import world
 
 WORLD = world(3, horizon=4)
@@ -18,7 +18,7 @@ H, S, A = 4, 5, 2
 def _setting(model, mdp=WORLD.mdp, arrival=False):
     r = np.random.default_rng(0).random((S, A, S) if arrival else (S, A))
     x = mdp.embedding(r=r)
-    return prepare_learning(bd.Problem(cp.Minimize(cp.sum(x.r)), {}), mdp, model, None, delta=0.1, seed=5)
+    return set_up(bd.Problem(cp.Minimize(cp.sum(x.r)), {}), mdp, model, None, delta=0.1, seed=5)
 
 
 def _class(collection, **settings):
@@ -40,7 +40,7 @@ def test_an_unknown_collection_is_refused():
 def test_one_step_is_at_random_and_the_others_as_planned(collection):
     """1500 rollouts: a share of 1/2 or 1/3 is off by 0.06 with probability below 1e-5 (Hoeffding)."""
     plan, everything = bd.policies.DeterministicPolicy(np.zeros((H, S), dtype=np.int32), A), np.ones((S, A), dtype=bool)
-    runs = [inserted(plan, everything, collection, H - 1, number) for number in range(1, 1501)]
+    runs = [insert_random_action(plan, everything, collection, H - 1, number) for number in range(1, 1501)]
     changed = np.array([run.policy.actions != 0 for run in runs])  # by chance half of the drawn actions
     assert not changed[:, H - 1].any()
     assert changed.any(axis=2).sum(axis=1).max() == 1
@@ -48,14 +48,14 @@ def test_one_step_is_at_random_and_the_others_as_planned(collection):
     np.testing.assert_allclose(steps, (1 - 2.0**-S) / (H - 1), atol=0.06)
     np.testing.assert_allclose(changed.mean(axis=(0, 2))[: H - 1], 0.5 / (H - 1), atol=0.06)
     assert {run.only for run in runs} == ({0, 1, 2} if collection == "paper" else {None})
-    again = inserted(plan, everything, collection, H - 1, 7)
+    again = insert_random_action(plan, everything, collection, H - 1, 7)
     np.testing.assert_array_equal(again.policy.actions, runs[6].policy.actions)
 
 
 def test_only_allowed_actions_are_drawn():
     allowed = np.array([[True, False], [False, True], [True, True]])
     plan = bd.policies.DeterministicPolicy(np.array([[0, 1, 0]] * 2), 2)
-    runs = [inserted(plan, allowed, "one-rollout", 1, number).policy.actions[0] for number in range(1, 40)]
+    runs = [insert_random_action(plan, allowed, "one-rollout", 1, number).policy.actions[0] for number in range(1, 40)]
     assert {tuple(one.tolist()) for one in runs} == {(0, 1, 0), (0, 1, 1)}
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import bidual as bd
-from bidual._types import Episode
+from bidual._base.types import Episode
 from bidual.report import control_animation, control_is_animated
 from bidual.tasks import Picture
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _archive
-from bidual.policies import CONTROLS
+from bidual._base import archive
+from bidual.world.policies import CONTROLS
 
 pytest.importorskip("gymnasium")
 
@@ -86,9 +86,9 @@ FORGED = {
 def test_forged_claims_and_evidence_are_refused(learned, tmp_path, forgery):
     """Each changes something that the claims rest on: either they are no longer what follows, or it makes no sense."""
     learned["lqr-effort"].save(tmp_path / "x.bidual")
-    words, arrays = _archive.read(tmp_path / "x.bidual", CONTROLS)
+    words, arrays = archive.read(tmp_path / "x.bidual", CONTROLS)
     words = {key: value for key, value in words.items() if key not in ("format", "kind", "sha256")}
     FORGED[forgery](words, arrays)
-    _archive.write(tmp_path / "x.bidual", CONTROLS, words, arrays)
+    archive.write(tmp_path / "x.bidual", CONTROLS, words, arrays)
     with pytest.raises((bd.CertificateError, bd.ArchiveError)):
         bd.check(tmp_path / "x.bidual")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._types import Episode
+from bidual._base.types import Episode
 from bidual.report import control_figure
 from bidual.tasks import Picture
 

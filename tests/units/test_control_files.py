@@ -12,11 +12,12 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file
 
 import bidual as bd
-from bidual import _archive, control
-from bidual.control import Receding
-from bidual.features import computed, fourier, linear, mapped, signal
+from bidual._base import archive
 from bidual.models import Ellipsoid, Regressed, Simulated
-from bidual.policies import CONTROLS, AffineFeedback, ControlPolicy, Mixture, RandomControls, write_table
+from bidual.planners import control
+from bidual.planners.control import Receding
+from bidual.problem.features import computed, fourier, linear, mapped, signal
+from bidual.world.policies import CONTROLS, AffineFeedback, ControlPolicy, Mixture, RandomControls, write_table
 
 H, N, M = 6, 2, 1
 LOW, HIGH = np.array([-2.0]), np.array([2.0])
@@ -46,7 +47,7 @@ def _random():
 
 def _receding(declared=None, kind="plain", sampler="icem", seed=0):
     rng = np.random.default_rng(seed)
-    phi = (declared or fourier(d=7, bandwidth=2.0)).built(N, M)
+    phi = (declared or fourier(d=7, bandwidth=2.0)).build_map(N, M)
     d, extras = phi.sizes[2], N if kind == "hallucinated" else 0
     ellipsoid, beta, kappa = None, None, None
     if kind != "plain":
@@ -103,7 +104,7 @@ def test_the_same_policy_gives_the_same_bytes_and_shared_arrays_are_stored_once(
     _saved(policy, one).save(tmp_path / "two")
     assert one.read_bytes() == (tmp_path / "two").read_bytes()
     Mixture(np.full(4, 0.25), (policy,) * 4).save(tmp_path / "four")
-    arrays = [_archive.read(path, CONTROLS)[1] for path in (one, tmp_path / "four")]
+    arrays = [archive.read(path, CONTROLS)[1] for path in (one, tmp_path / "four")]
     assert len(arrays[0]) == len(arrays[1])
 
 
@@ -151,7 +152,7 @@ def test_what_is_a_function_is_not_stored(tmp_path):
 
 
 def _read(path):
-    manifest, arrays = _archive.read(path, CONTROLS)
+    manifest, arrays = archive.read(path, CONTROLS)
     return {"members": manifest["members"]}, arrays
 
 
@@ -187,7 +188,7 @@ def test_forged_words_are_refused_or_still_a_policy(name, tmp_path):
     refused = 0
     for path in list(_places(words))[1:]:
         for value in STRANGE:
-            _archive.write(tmp_path / "bad", CONTROLS, _with(words, path, value), arrays)
+            archive.write(tmp_path / "bad", CONTROLS, _with(words, path, value), arrays)
             try:
                 policy = _load(tmp_path / "bad")
             except bd.ArchiveError:
@@ -203,14 +204,14 @@ def test_forged_arrays_are_refused(name, tmp_path):
     words, arrays = _read(tmp_path / "good")
     for key, array in arrays.items():
         for bad in (np.full_like(array, np.nan), array[None], array.astype(bool), np.zeros(0)):
-            _archive.write(tmp_path / "bad", CONTROLS, words, arrays | {key: bad})
+            archive.write(tmp_path / "bad", CONTROLS, words, arrays | {key: bad})
             with pytest.raises(bd.ArchiveError, match="holds no policy of controls"):
                 _load(tmp_path / "bad")
-        _archive.write(tmp_path / "bad", CONTROLS, words, {k: v for k, v in arrays.items() if k != key})
+        archive.write(tmp_path / "bad", CONTROLS, words, {k: v for k, v in arrays.items() if k != key})
         with pytest.raises(bd.ArchiveError, match="holds no policy of controls"):
             _load(tmp_path / "bad")
     for weights in (arrays["weights"] * 2, arrays["weights"] - 1, np.ones(7) / 7):
-        _archive.write(tmp_path / "bad", CONTROLS, words, arrays | {"weights": weights})
+        archive.write(tmp_path / "bad", CONTROLS, words, arrays | {"weights": weights})
         with pytest.raises(bd.ArchiveError, match="its weights are none of its members"):
             _load(tmp_path / "bad")
 

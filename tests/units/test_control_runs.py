@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import _archive, control
+from bidual._base import archive
 from bidual.cli import main
-from bidual.control import Given
-from bidual.features import computed, fourier, linear, signal
+from bidual.learning.runs._policies import Journal
 from bidual.models import KNR
-from bidual.policies import AffineFeedback, ControlPolicy, RandomControls
-from bidual.runs._policies import Journal
+from bidual.planners import control
+from bidual.planners.control import Given
+from bidual.problem.features import computed, fourier, linear, signal
+from bidual.world.policies import AffineFeedback, ControlPolicy, RandomControls
 from tests.control_envs import Slider
 from tests.units.test_control_files import FEATURES, HIGH, LOW, MAPPED, POLICIES, H, _affine, _receding
 
@@ -45,16 +46,16 @@ def test_an_array_is_written_once_in_a_run(tmp_path):
     second = ControlPolicy(control.Receding(one.dynamics, one.theta + 1, one.nominal, FEATURES, one.sampler), LOW, HIGH)
     journal.write([first])
     journal.write([first, second])
-    _, arrays = _archive.read(journal.folder / journal.parts[1].name, "policies")
+    _, arrays = archive.read(journal.folder / journal.parts[1].name, "policies")
     assert sorted(array.shape for name, array in arrays.items() if name != "order") == [(H, 4)]
 
 
 def _forged(journal, change):
     (part,) = journal.parts
-    manifest, arrays = _archive.read(journal.folder / part.name, "policies")
+    manifest, arrays = archive.read(journal.folder / part.name, "policies")
     words = {key: manifest[key] for key in ("first", "num_actions", "controls")}
     words, arrays = change(words, arrays)
-    sha256 = _archive.write(journal.folder / part.name, "policies", words, arrays)
+    sha256 = archive.write(journal.folder / part.name, "policies", words, arrays)
     return [part._replace(sha256=sha256)]
 
 

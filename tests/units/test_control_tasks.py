@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import bidual as bd
-from bidual import control
-from bidual._errors import ProblemError, TaskError
-from bidual.cli._exploring import controls_named, explorer_named
-from bidual.cli._options import Options, unknown_of, worthwhile
+from bidual._base.errors import ProblemError, TaskError
+from bidual.cli._explorer_options import controls_named, explorer_named
+from bidual.cli._options import Options, default_episodes, unknown_of
 from bidual.cli._target import load_target
+from bidual.planners import control
 from bidual.tasks import _control_envs, _control_laws
 from bidual.tasks.lqr import NOISE, exact
 from bidual.tasks.lqr_match import FARTHEST, expert_moments
@@ -22,9 +22,20 @@ from bidual.tasks.pendulum_spread import uniform_features
 from bidual.tasks.pointmass import expert_features, expert_path
 
 gymnasium = pytest.importorskip("gymnasium")
-NAMES = [entry.name for entry in bd.tasks.ENTRIES if isinstance(entry.build().model, bd.models.KNR)]
-OWN = [name for name in NAMES if not isinstance(bd.tasks.find(name).build().env, str)]  # and not Gymnasium's
+OWN = [  # not of Gymnasium or MuJoCo; to make all tasks takes seconds, which a test spends
+    *("lqr", "lqr-effort", "lqr-match", "pendulum", "pendulum-effort", "pendulum-spread"),
+    *("pendulum-sparse", "pendulum-sparse-effort", "pendulum-sparse-spread", "pointmass", "pointmass-match"),
+    *("mountain-car", "mountain-car-effort", "cartpole", "cartpole-effort", "acrobot", "acrobot-effort"),
+]
+NAMES = [*OWN, "inverted-pendulum", "inverted-pendulum-effort"]
 START = np.array([1.0, 0.0])
+
+
+def test_every_task_with_controls_is_here():
+    built = {entry.name: entry.build() for entry in bd.tasks.ENTRIES}
+    tasks = {name: task for name, task in built.items() if isinstance(task.model, bd.models.KNR)}
+    assert set(NAMES) == set(tasks)
+    assert set(OWN) == {name for name, task in tasks.items() if not isinstance(task.env, str)}
 
 
 def test_the_pendulum_is_gymnasiums():
@@ -102,7 +113,7 @@ def test_energy_is_only_lost_to_friction():
     law, s = _control_laws.SPARSE, np.array([2.0, 0.0])
     energies = []
     for _ in range(400):
-        s = _control_laws.swung(law, s, np.zeros(1), np)
+        s = _control_laws.step_pendulum(law, s, np.zeros(1), np)
         energies.append(s[1] ** 2 / 2 + law.pull * np.cos(s[0]))
     assert energies[-1] < energies[0]
     assert max(energies) <= energies[0] + 0.05 * law.pull
@@ -110,10 +121,10 @@ def test_energy_is_only_lost_to_friction():
 
 def test_the_point_mass_sinks_in_the_wind_and_has_a_top_speed():
     """At rest it is blown down; under full push speed settles where push and drag agree: 2 = 0.5 v^2."""
-    s = _control_laws.pushed(np.zeros(4), np.zeros(2), np)
+    s = _control_laws.step_point_mass(np.zeros(4), np.zeros(2), np)
     np.testing.assert_allclose(s, [0.0, -0.003, 0.0, -0.03], atol=1e-9)
     for _ in range(300):
-        s = _control_laws.pushed(s, np.array([1.0, 0.15]), np)  # 0.15 of 2 against the wind
+        s = _control_laws.step_point_mass(s, np.array([1.0, 0.15]), np)  # 0.15 of 2 against the wind
     np.testing.assert_allclose(s[2:], [2.0, 0.0], atol=1e-6)
 
 
@@ -121,10 +132,12 @@ def test_the_laws_of_planners_are_those_of_environments():
     rng = np.random.default_rng(0)
     for _ in range(20):
         s, u = rng.normal(size=4), rng.uniform(-1, 1, 2)
-        there = _control_laws.pushed(jnp.asarray(s), jnp.asarray(u), jnp)
-        np.testing.assert_allclose(there, _control_laws.pushed(s, u, np), atol=1e-6)
-        there = _control_laws.swung(_control_laws.SPARSE, jnp.asarray(s[:2]), jnp.asarray(u[:1]), jnp)
-        np.testing.assert_allclose(there, _control_laws.swung(_control_laws.SPARSE, s[:2], u[:1], np), atol=1e-5)
+        there = _control_laws.step_point_mass(jnp.asarray(s), jnp.asarray(u), jnp)
+        np.testing.assert_allclose(there, _control_laws.step_point_mass(s, u, np), atol=1e-6)
+        there = _control_laws.step_pendulum(_control_laws.SPARSE, jnp.asarray(s[:2]), jnp.asarray(u[:1]), jnp)
+        np.testing.assert_allclose(
+            there, _control_laws.step_pendulum(_control_laws.SPARSE, s[:2], u[:1], np), atol=1e-5
+        )
 
 
 def test_the_expert_grazes_the_obstacle():
@@ -258,7 +271,7 @@ def _matched(horizon, budget):
         K = spread[2:, :2] @ np.linalg.pinv(spread[:2, :2], rcond=1e-5)
         gains.append(K)
         offsets.append(m[2:] - K @ m[:2])
-    return value, control.Laws(np.stack(gains), np.stack(offsets), np.zeros((2, 2)), np.zeros(2), 0.0)
+    return value, control.RiccatiLaws(np.stack(gains), np.stack(offsets), np.zeros((2, 2)), np.zeros(2), 0.0)
 
 
 @pytest.mark.parametrize("name", ["pendulum-spread", "pendulum-sparse-spread"])
@@ -285,7 +298,7 @@ def test_a_task_says_how_many_episodes_it_is_worth():
     """An episode of controls takes a second, one of a finite model a thousandth of it."""
     for entry in bd.tasks.ENTRIES:
         assert entry.episodes == 1000 if entry.name not in NAMES else 12 <= entry.episodes <= 120
-    assert (worthwhile("pendulum"), worthwhile("rover"), worthwhile("mine.py")) == (12, 1000, 1000)
+    assert (default_episodes("pendulum"), default_episodes("rover"), default_episodes("mine.py")) == (12, 1000, 1000)
 
 
 def test_names_of_explorers_mean_an_optimism_here():
@@ -345,8 +358,8 @@ def test_a_limit_has_its_price_in_the_bound():
     [
         ({"first": None}, "first of the linear model not declared"),
         ({"bound": None, "noise": None}, "noise and bound of the linear model not declared"),
-        ({"box": ((-9.0, -9.0), (9.0, 9.0))}, "states are held to a box"),
-        ({"model_features": bd.features.fourier(16)}, "heuristic planner"),
+        pytest.param({"box": ((-9.0, -9.0), (9.0, 9.0))}, "states are held to a box", marks=pytest.mark.slow),
+        pytest.param({"model_features": bd.features.fourier(16)}, "heuristic planner", marks=pytest.mark.slow),
     ],
 )
 def test_without_a_declaration_no_bound_is_claimed_and_the_report_says_why(changed, words):
@@ -359,6 +372,7 @@ def test_without_a_declaration_no_bound_is_claimed_and_the_report_says_why(chang
     assert words in solution.assumptions[0]
 
 
+@pytest.mark.slow
 def test_costs_that_are_held_to_an_end_have_no_bound_from_below():
     task = bd.tasks.find("lqr").build(highest=20.0)
     solution = bd.learn(task.problem, task.env, task.model, episodes=2, evaluation=3, explorer=task.explorer)

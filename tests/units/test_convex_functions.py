@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.convex import (
+from bidual.problem.convex import (
     Affine,
     Box,
     ConeFunction,
@@ -24,7 +24,7 @@ from bidual.convex import (
     SquaredDistance,
     check_convex,
 )
-from bidual.convex._check import sample
+from bidual.problem.convex._check import sample
 from tests.functions import sets, zoo
 
 SQUARE = Box(np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
@@ -121,7 +121,7 @@ def test_bad_input_is_refused_with_its_place(make, message):
 
 def test_integers_are_refused_with_a_remedy():
     """Without the type checker of the tests they would reach NumPy as they are."""
-    from bidual.convex._vectors import check_vector
+    from bidual.problem.convex._vectors import check_vector
 
     with pytest.raises(bd.ProblemError, match=r"must hold floats; got int64; convert it with .astype\(float\)"):
         check_vector(np.array([1, 2]), 2, "x")
@@ -208,8 +208,8 @@ def test_a_search_that_stops_early_still_proves_its_bound(monkeypatch):
     f = Function(lambda x: jnp.sum(x**4) + jnp.sum(jnp.abs(x)), SQUARE, lipschitz=12.0)
     slope = np.array([1.5, -2.5])
     exact = f.conjugate(slope)
-    monkeypatch.setattr("bidual.convex._search._STEPS", 1)
-    monkeypatch.setattr("bidual.convex._search._ROUNDS", 0)
+    monkeypatch.setattr("bidual.problem.convex._search._STEPS", 1)
+    monkeypatch.setattr("bidual.problem.convex._search._ROUNDS", 0)
     assert f.conjugate(slope) >= exact - 1e-9
 
 

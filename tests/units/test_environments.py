@@ -11,10 +11,10 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual.envs import Simulator, Step, _compiled, gymnasium_environment
-from bidual.features import observed
-from bidual.policies import DeterministicPolicy, MarkovPolicy, Mixture
+from bidual._base.keys import Draw, Purpose
+from bidual.problem.features import observed
+from bidual.world.envs import Simulator, Step, _compiled, gymnasium_environment
+from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests.helpers import random_instance
 
 DRAW = Draw(0, Purpose.LEARN, 7)
@@ -250,7 +250,7 @@ def test_bad_signals_are_named(name):
         _play(Fake(), signals=[("fine", observed(lambda step: 0)), ("cost", observed(function))])
 
 
-def _ending(action):
+def _describe_ending(action):
     """Action 1 ends the episode."""
     return 0, 1.0, action == 1, False, {}
 
@@ -259,9 +259,9 @@ def test_a_signal_at_the_end_is_nothing_before_it():
     """Its bounds are those of the last step: 0 before it is fine even where they exclude it."""
     prize = observed(lambda step: 3.0 * step.terminated, 2.0, 4.0, at_end=True)
     np.testing.assert_array_equal(
-        _play(Fake(_ending), signals=[("prize", prize)], action=1).observed[:, 0], [3, 0, 0, 0]
+        _play(Fake(_describe_ending), signals=[("prize", prize)], action=1).observed[:, 0], [3, 0, 0, 0]
     )
-    np.testing.assert_array_equal(_play(Fake(_ending), signals=[("prize", prize)], action=0).observed, 0.0)
+    np.testing.assert_array_equal(_play(Fake(_describe_ending), signals=[("prize", prize)], action=0).observed, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_signal_at_the_end_is_nothing_before_it():
 )
 def test_a_signal_at_the_end_is_held_to_it(action, function, message):
     with pytest.raises(bd.EnvError, match="signal 'prize' " + message):
-        _play(Fake(_ending), signals=[("prize", observed(function, at_end=True))], action=action)
+        _play(Fake(_describe_ending), signals=[("prize", observed(function, at_end=True))], action=action)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_missing_gymnasium_is_named(monkeypatch):
 
 
 def test_gymnasium_is_imported_at_first_use():
-    code = "import sys, bidual.envs; assert 'gymnasium' not in sys.modules"
+    code = "import sys, bidual; bidual.envs; assert 'gymnasium' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

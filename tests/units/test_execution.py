@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
-from bidual.control._execution import central
-from bidual.features import computed, signal
+from bidual._base.keys import Draw, Purpose
 from bidual.models import Simulated, Stage
 from bidual.planners import Plan
+from bidual.planners.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
+from bidual.planners.control._execution import central
+from bidual.problem.features import computed, signal
 
 H = 8
 LOW, HIGH = np.array([-1.0]), np.array([1.0])
@@ -40,7 +40,7 @@ SAMPLER, PATHS = icem(64, 5), 200  # the same everywhere: what is traced and com
 EXECUTIONS = {"open": OpenLoop(), "feedback": Feedback(steps=0), "mpc": Mpc(), "mpc 3/4": Mpc(every=3, horizon=4)}
 
 
-@pytest.fixture(params=EXECUTIONS)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow) if name == "mpc" else name for name in EXECUTIONS])
 def execution(request):
     return EXECUTIONS[request.param]
 
@@ -60,7 +60,7 @@ def _episode(policy, noise=0.0, seed=0):
 def test_without_noise_rollouts_are_the_episode_itself(name):
     planner = Regulator(SAMPLER, EXECUTIONS[name], PATHS)
     sought = planner.search(STILL, PSI, THETA)
-    plan = planner.executed(STILL, PSI, THETA, sought)
+    plan = planner.execute(STILL, PSI, THETA, sought)
     # Sums of a dozen numbers of size 1 in single precision.
     np.testing.assert_allclose(plan.embedding, _episode(plan.actions), atol=1e-5)
     assert abs(plan.value - sought.cost) <= 1e-5
@@ -83,7 +83,8 @@ def test_what_answers_to_noise_pays_less():
     assert max(values["feedback"], values["mpc"]) < 0.9 * values["open"]
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(H, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [1, 3, H])
 def test_between_plans_the_gains_of_a_descent_answer_noise(every):
     """Linear, quadratic and far from limits: one gain is the best answer, however rarely it is planned again.
 
@@ -104,7 +105,7 @@ def test_a_descent_that_does_not_pay_less_is_not_taken():
     assert policy.controller.controls.item() == -0.2999
 
 
-@pytest.mark.parametrize("search", [SAMPLER, Chain(SAMPLER, Descent(2))])
+@pytest.mark.parametrize("search", [SAMPLER, pytest.param(Chain(SAMPLER, Descent(2)), marks=pytest.mark.slow)])
 def test_replanning_is_the_same_in_compiled_code(search):
     controller = Receding(STILL, THETA, np.zeros((4, 1)), FEATURES, search, every=3)
     memory, path = controller.start(np.random.default_rng(5)), np.random.default_rng(6).normal(size=(H, 2))
@@ -145,7 +146,7 @@ def test_fingerprints_are_of_numbers_and_settings():
     assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 7
 
 
-@pytest.mark.parametrize("name", ["open", "mpc 3/4"])
+@pytest.mark.parametrize("name", ["open", pytest.param("mpc 3/4", marks=pytest.mark.slow)])
 def test_rollouts_have_the_extras_of_the_plan(name):
     """In a family of laws the plan hopes for a good one; its embedding is of that one, and costs less."""
     execution = EXECUTIONS[name]
@@ -190,7 +191,7 @@ def test_start_states_take_turns():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Mpc(every=0), "every must be"),
         (lambda: Mpc(every=5, horizon=4), "at least every=5"),
@@ -203,8 +204,8 @@ def test_start_states_take_turns():
         ),
     ],
 )
-def test_bad_settings_are_refused(make, words):
-    with pytest.raises(bd.ProblemError, match=words):
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(bd.ProblemError, match=message):
         make()
 
 
@@ -218,8 +219,8 @@ def test_models_that_explode_and_starts_of_another_size_are_named():
 
 def test_rollouts_do_not_care_about_the_users_precision():
     law = Receding(NOISY, THETA, np.zeros((H, 1)), FEATURES, SAMPLER)
-    words = np.arange(3, dtype=np.uint32)
-    first = embedding(law, NOISY, PSI, PATHS, words)
+    message = np.arange(3, dtype=np.uint32)
+    first = embedding(law, NOISY, PSI, PATHS, message)
     with jax.enable_x64(True):
-        second = embedding(law, NOISY, PSI, PATHS, words)
+        second = embedding(law, NOISY, PSI, PATHS, message)
     np.testing.assert_array_equal(first, second)

@@ -11,10 +11,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.quiver import Quiver
 
 import bidual as bd
-from bidual.policies import MarkovPolicy
 from bidual.report._canvas import DARK, VERMILLION
-from bidual.solution import Progress
+from bidual.solving.solution import Progress
 from bidual.tasks import Grid
+from bidual.world.policies import MarkovPolicy
 
 UP, RIGHT, DOWN, LEFT, STAY = range(5)
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))

@@ -9,22 +9,22 @@ import pytest
 from safetensors.numpy import load_file
 
 import bidual as bd
-from bidual import _archive
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.envs import rich_environment
-from bidual.explorers import EpsilonGreedy, Greedy, Thompson
-from bidual.features import Observed, Pieces
+from bidual._base import archive
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.runs._policies import Journal
+from bidual.learning.setup import set_up
+from bidual.loop.explorers import EpsilonGreedy, Greedy, Thompson
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Latent, Tabular
-from bidual.models._archive import Archive
-from bidual.models._decoded_counts import tally
-from bidual.models._latent import shrunk
-from bidual.models._latents import latents_of
+from bidual.models.latent._archive import GrowingRows
+from bidual.models.latent._decoded_counts import count_episodes
+from bidual.models.latent._latent import shrink_estimates
+from bidual.models.latent._latents import build_latents
 from bidual.planners import UnseenOptimism
-from bidual.policies import DecodedPolicy, DeterministicPolicy, Mixture, write_table
-from bidual.runs._policies import Journal
-from bidual.tasks._lock_env import Lock
-from bidual.vpdpo import first_state, vpdpo
+from bidual.problem.features import Observed, Pieces
+from bidual.tasks._lock_env import LockEnv
+from bidual.world.envs import rich_environment
+from bidual.world.policies import DecodedPolicy, DeterministicPolicy, Mixture, write_table
 from tests.rich_envs import Corridor, decoder
 
 H, S, A, SIGNALS = 3, 4, 2, 2  # two latents, UNSEEN and the end
@@ -48,12 +48,12 @@ def _episodes(rng, n):
 
 
 def _tally(seed=0, n=12):
-    return tally(*_episodes(np.random.default_rng(seed), n), (H, S, A))
+    return count_episodes(*_episodes(np.random.default_rng(seed), n), (H, S, A))
 
 
 def test_counts_are_those_of_a_loop():
     latents, actions, signals = _episodes(np.random.default_rng(0), 50)
-    seen = tally(latents, actions, signals, (H, S, A))
+    seen = count_episodes(latents, actions, signals, (H, S, A))
     transitions, sums = np.zeros((H, S, A, S)), np.zeros((H, S, A, SIGNALS))
     for h, i in itertools.product(range(H), range(50)):
         transitions[h, latents[h, i], actions[h, i], latents[h + 1, i]] += 1
@@ -68,7 +68,7 @@ def test_the_error_of_a_regression_is_what_latents_leave_open():
     rng = np.random.default_rng(1)
     latents, actions, signals = _episodes(rng, 4000)
     signals = np.stack([latents[:-1] + 0.3 * rng.standard_normal(latents[:-1].shape), latents[:-1].astype(float)], -1)
-    left, varied = tally(latents, actions, signals, (H, S, A)).errors()
+    left, varied = count_episodes(latents, actions, signals, (H, S, A)).errors()
     assert abs(left[0] / 0.3 - 1) <= 5 / np.sqrt(2 * H * 4000)
     assert left[1] <= 1e-6 < 0.4 < varied[1]
 
@@ -94,7 +94,7 @@ def _reference(model, theta):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("n", [0, 2, 30])
 def test_planning_hopes_for_the_best(seed, n):
-    model = latents_of(_tally(seed, n), PIECES, 0.4, "unseen", ALLOWED)
+    model = build_latents(_tally(seed, n), PIECES, 0.4, "unseen", ALLOWED)
     theta = np.random.default_rng(seed).normal(size=(H, SIGNALS))
     plan = UnseenOptimism()(model, model.restrict(PIECES), theta)
     assert abs(plan.value - _reference(model, theta)) <= 1e-12  # a few dozen operations on numbers below 10
@@ -102,7 +102,7 @@ def test_planning_hopes_for_the_best(seed, n):
 
 
 def test_what_is_free_shrinks_with_visits():
-    model = latents_of(_tally(0, 200), PIECES, 0.5, "unseen", ALLOWED)
+    model = build_latents(_tally(0, 200), PIECES, 0.5, "unseen", ALLOWED)
     pairs = _tally(0, 200).pairs
     np.testing.assert_allclose(model.freed[:, :2], 0.5 ** pairs[:, :2])
     np.testing.assert_array_equal(model.freed[:, 2], 1.0)
@@ -114,12 +114,12 @@ def test_what_is_free_shrinks_with_visits():
 def test_without_unseen_nothing_is_hoped_for_that_was_not_seen(seed):
     """Mass that is free goes to the best latent that was met; a signal that was never paid is not expected."""
     latents, actions, signals = _episodes(np.random.default_rng(seed), 30)
-    seen = tally(latents, actions, 0 * signals, (H, S, A))
+    seen = count_episodes(latents, actions, 0 * signals, (H, S, A))
     theta = np.random.default_rng(seed).normal(size=(H, SIGNALS))
     plans = {
         to: UnseenOptimism()(model, model.restrict(PIECES), theta)
         for to in ("seen", "unseen")
-        for model in [latents_of(seen, PIECES, 0.1, to, ALLOWED)]
+        for model in [build_latents(seen, PIECES, 0.1, to, ALLOWED)]
     }
     assert abs(plans["seen"].value) <= 1e-12
     assert plans["unseen"].value < -0.1
@@ -127,7 +127,7 @@ def test_without_unseen_nothing_is_hoped_for_that_was_not_seen(seed):
 
 def test_the_expected_law_is_a_law_near_the_frequencies():
     seen = _tally(0, 400)
-    law, means = shrunk(seen)
+    law, means = shrink_estimates(seen)
     np.testing.assert_allclose(law.sum(axis=-1), 1.0, atol=1e-12)
     often = seen.pairs > 50
     frequencies = seen.transitions[often] / seen.pairs[often][:, None]
@@ -137,7 +137,7 @@ def test_the_expected_law_is_a_law_near_the_frequencies():
 
 
 def test_an_archive_never_changes_what_somebody_holds():
-    empty = Archive.empty(2, (3,), np.float64)
+    empty = GrowingRows.empty(2, (3,), np.float64)
     one = empty.add(np.ones((2, 1, 3)))
     two, other = one.add(np.full((2, 1, 3), 2.0)), one.add(np.full((2, 2, 3), 5.0))
     np.testing.assert_array_equal(one.rows[..., 0], [[1], [1]])
@@ -152,7 +152,7 @@ def _problem(horizon=5):
 
 
 def _after(env, model, explorer=None, episodes=60, horizon=5):
-    setting = prepare_learning(_problem(horizon), env, model, explorer, delta=0.05, seed=0)
+    setting = set_up(_problem(horizon), env, model, explorer, delta=0.05, seed=0)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=0)
     return setting, next(itertools.islice(turns, episodes - 1, None)).state.knowledge
@@ -181,7 +181,7 @@ def test_counts_do_not_depend_on_how_they_were_added_up():
     """Reading everything again gives what was counted on the way."""
     _, knowledge = _after(Corridor(), Latent(3))
     reader = knowledge.reader
-    again = tally(reader.latents.rows, reader.actions.rows, reader.signals.rows, reader.shape)
+    again = count_episodes(reader.latents.rows, reader.actions.rows, reader.signals.rows, reader.shape)
     np.testing.assert_array_equal(knowledge.seen.transitions, again.transitions)
     np.testing.assert_allclose(knowledge.seen.sums, again.sums, atol=1e-12)
     np.testing.assert_array_equal(knowledge.counts.pairs, again.pairs)
@@ -206,7 +206,7 @@ def test_nothing_is_claimed_about_other_policies():
     assert learned.upper is None
     assert learned.gap is None
     assert all(look.bound is None for look in learned.history)
-    text = str(learned)
+    text = learned.describe()
     assert "no bound on what other policies can reach is claimed" in text
     assert "heuristic" in text
     assert "no rate is proved" in text
@@ -243,14 +243,14 @@ def test_symbols_are_stored_too(tmp_path):
 def test_a_damaged_policy_is_refused(tmp_path):
     learned = bd.learn(_problem(), Corridor(), Latent(3), episodes=20, seed=0)
     learned.policy.save(tmp_path / "good.bidual")
-    _, arrays = _archive.read(tmp_path / "good.bidual", "decoded policy")
+    _, arrays = archive.read(tmp_path / "good.bidual", "decoded policy")
     for name, wrong in (
         ("policy", arrays["policy"] * 2),
         ("sizes", arrays["sizes"][:-1]),
         ("variances", -arrays["variances"]),
         ("weights", 0 * arrays["weights"]),
     ):
-        _archive.write(tmp_path / "bad.bidual", "decoded policy", {}, arrays | {name: wrong})
+        archive.write(tmp_path / "bad.bidual", "decoded policy", {}, arrays | {name: wrong})
         with pytest.raises(bd.ArchiveError, match="holds no policy over latents"):
             bd.load(tmp_path / "bad.bidual")
 
@@ -299,9 +299,9 @@ def test_forged_decoders_are_refused(learned, tmp_path, name, change):
     journal = Journal(tmp_path)
     journal.write(learned.executed)
     (part,) = journal.parts
-    manifest, arrays = _archive.read(journal.folder / part.name, "policies")
+    manifest, arrays = archive.read(journal.folder / part.name, "policies")
     manifest = {key: manifest[key] for key in ("first", "num_actions")}
-    sha256 = _archive.write(journal.folder / part.name, "policies", manifest, arrays | {name: change(arrays[name])})
+    sha256 = archive.write(journal.folder / part.name, "policies", manifest, arrays | {name: change(arrays[name])})
     with pytest.raises(bd.ArchiveError, match="does not hold the policies it should"):
         Journal(tmp_path, [part._replace(sha256=sha256)])
 
@@ -376,7 +376,7 @@ def test_policies_that_read_something_else_are_refused():
 
 
 def rich_environment_decoder(dimension):
-    from bidual.policies import Decoder
+    from bidual.world.policies import Decoder
 
     return Decoder((None,) * 6, dimension)
 
@@ -385,7 +385,7 @@ def test_a_lock_in_one_step_and_with_one_latent():
     """The least there is: nothing to explore but ten actions, and nothing to tell apart."""
     x = bd.features.signals(reward=bd.features.observed(lambda step: step.reward)).embedding(1)
     problem = bd.Problem(cp.Maximize(cp.sum(x.reward)))
-    learned = bd.learn(problem, Lock(1, 0), Latent(2), episodes=80, seed=0, evaluation=50)
+    learned = bd.learn(problem, LockEnv(1, 0), Latent(2), episodes=80, seed=0, evaluation=50)
     assert learned.value == 1.0
-    lumped = bd.learn(problem, Lock(1, 0), Latent(1), episodes=80, seed=0, evaluation=50)
+    lumped = bd.learn(problem, LockEnv(1, 0), Latent(1), episodes=80, seed=0, evaluation=50)
     assert lumped.value < 0.9

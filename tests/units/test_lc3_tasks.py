@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._keys import Draw, Purpose
-from bidual._types import float64
-from bidual.control import Mpc, Regulator, icem
+from bidual._base.keys import Draw, Purpose
+from bidual._base.types import float64
 from bidual.models import Simulated, Stage
+from bidual.planners.control import Mpc, Regulator, icem
 from bidual.tasks import _lc3_envs, _lc3_laws
-from bidual.tasks._control_laws import upheld
+from bidual.tasks._control_laws import step_inverted_pendulum
 
 gymnasium = pytest.importorskip("gymnasium")
 SYSTEMS = ("mountain-car", "cartpole", "acrobot")
@@ -127,7 +127,7 @@ def test_what_is_paid():
         (np.pi / 2, np.pi / 2, 1.0),
         (np.pi, np.pi, 0.0),
     ):
-        shown = _lc3_laws.links_shown(np.array([first, second, 0.0, 0.0]), np)
+        shown = _lc3_laws.observe_acrobot(np.array([first, second, 0.0, 0.0]), np)
         np.testing.assert_allclose(paid("acrobot", shown), [height, 0.0], atol=1e-6)
 
 
@@ -135,11 +135,11 @@ def test_the_car_cannot_drive_out_at_once_and_stays_at_the_end_for_nothing():
     """Full force from the bottom turns back below the flag; beyond the top the slope holds the car at the end."""
     s, far = np.array([-0.5, 0.0]), []
     for _ in range(200):
-        s = _lc3_laws.driven(s, np.ones(1), np)
+        s = _lc3_laws.step_mountain_car(s, np.ones(1), np)
         far.append(s[0])
     assert max(far) < _module("mountain-car").GOAL
     assert min(far) < -0.5
-    s = _lc3_laws.driven(np.array([0.6, 0.0]), np.zeros(1), np)
+    s = _lc3_laws.step_mountain_car(np.array([0.6, 0.0]), np.zeros(1), np)
     assert s[0] == 0.6
 
 
@@ -152,7 +152,7 @@ def test_energy_of_the_acrobot_is_kept_without_torque():
         kinetic += 0.5 * (one**2 + 0.25 * (one + two) ** 2 + np.cos(second) * one * (one + two))
         potential = -9.8 * (1.5 * np.cos(first) + 0.5 * np.cos(first + second))
         energies.append(kinetic + potential)
-        s = _lc3_laws.flung(s, np.zeros(1), np)
+        s = _lc3_laws.step_acrobot(s, np.zeros(1), np)
     assert np.ptp(energies) <= 0.01 * 4 * 9.8  # of what there is between hanging and standing
 
 
@@ -204,4 +204,4 @@ def test_the_law_of_the_cart_that_planners_are_told_is_mujocos():
     for _ in range(200):
         s, u = rng.uniform(-1, 1, 4) * [0.5, 0.5, 2.0, 3.0], rng.uniform(-3, 3, 1)
         theirs.set_state(s[:2], s[2:])
-        np.testing.assert_allclose(upheld(s, u, np), theirs.step(u)[0], atol=1e-10)
+        np.testing.assert_allclose(step_inverted_pendulum(s, u, np), theirs.step(u)[0], atol=1e-10)

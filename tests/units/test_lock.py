@@ -6,8 +6,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import bidual as bd
-from bidual.features import signals
-from bidual.tasks._lock_env import ACTIONS, DEAD, Lock, combination, dimension, hadamard
+from bidual.problem.features import signals
+from bidual.tasks._lock_env import ACTIONS, DEAD, LockEnv, combination, dimension, hadamard
 
 
 def _decoded(obs, horizon):
@@ -41,17 +41,17 @@ def _wrong(lock):
 
 @pytest.mark.filterwarnings("ignore:.*A Box observation space")  # noise is not bounded
 def test_it_is_a_gymnasium_environment():
-    check_env(Lock(4, 1), skip_render_check=True)
+    check_env(LockEnv(4, 1), skip_render_check=True)
 
 
 @pytest.mark.parametrize(("horizon", "size"), [(1, 8), (4, 8), (5, 16), (12, 16), (13, 32), (25, 32), (100, 128)])
 def test_observations_have_the_size_of_the_literature(horizon, size):
-    assert dimension(horizon) == size == Lock(horizon).observation_space.shape[0]
+    assert dimension(horizon) == size == LockEnv(horizon).observation_space.shape[0]
     np.testing.assert_array_equal(hadamard(size) @ hadamard(size).T, size * np.eye(size))
 
 
 def test_the_combination_opens_it():
-    lock = Lock(6, 3)
+    lock = LockEnv(6, 3)
     seen = set()
     for seed in range(50):
         latents, rewards, _ = _episode(lock, seed, _right(lock))
@@ -62,7 +62,7 @@ def test_the_combination_opens_it():
 
 
 def test_a_wrong_action_is_for_ever_and_consoles_half_of_the_time():
-    lock, paid = Lock(4, 0), []
+    lock, paid = LockEnv(4, 0), []
     for seed in range(400):
         latents, rewards, _ = _episode(lock, seed, _wrong(lock))
         assert latents[1:] == [DEAD] * 3
@@ -73,7 +73,7 @@ def test_a_wrong_action_is_for_ever_and_consoles_half_of_the_time():
 
 
 def test_a_wrong_action_at_the_end_opens_nothing():
-    lock = Lock(3, 0)
+    lock = LockEnv(3, 0)
     right = _right(lock)
     for seed in range(20):
         _, rewards, _ = _episode(lock, seed, lambda h, z: right(h, z) if h < 2 else (right(h, z) + 1) % ACTIONS)
@@ -82,7 +82,7 @@ def test_a_wrong_action_at_the_end_opens_nothing():
 
 def test_observations_are_one_hots_with_noise():
     """Latent and step in their places; noise of 0.1 on the first H + 3 numbers and nowhere else."""
-    lock, noise = Lock(5, 0), []
+    lock, noise = LockEnv(5, 0), []
     for seed in range(200):
         latents, _, vectors = _episode(lock, seed, _right(lock))
         for h, (latent, vector) in enumerate(zip(latents, vectors, strict=False)):
@@ -96,7 +96,7 @@ def test_observations_are_one_hots_with_noise():
 
 
 def test_draws_belong_to_the_seed_alone():
-    one, other = Lock(5, 0), Lock(5, 0)
+    one, other = LockEnv(5, 0), LockEnv(5, 0)
     other.reset(seed=3)
     first, second = _episode(one, 7, _right(one)), _episode(other, 7, _right(other))
     for mine, theirs in zip(first[2], second[2], strict=True):

@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._types import Episode
-from bidual.models import Factors, LowRank
-from bidual.models._likelihood import add_episodes, likelihoods_of, likely, no_likelihoods, of_all_laws
+from bidual._base.keys import Draw, Purpose
+from bidual._base.types import Episode
+from bidual.models import EnvironmentFacts, Factors, LowRank
+from bidual.models.classes._likelihood import (
+    add_episodes,
+    compute_likelihoods,
+    find_likely,
+    mixture_log_likelihood,
+    no_likelihoods,
+)
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around, dense, world
 from tests.units.test_saved_learned import _rewrite as rewrite
@@ -77,7 +84,7 @@ def test_bounds_are_true_and_the_truth_is_found(set_):
     assert found.upper >= best.value - 1e-6
     assert found.lower is None or found.lower <= best.value + 1e-6
     number = len(MUS) - 1
-    assert found.knowledge.possible().inside[:, number].all()
+    assert found.knowledge.build_confidence_set().inside[:, number].all()
     if set_ == "likelihood":
         assert found.knowledge.left.min() < 6
         assert "the true law of every step is one of 6 candidates" in str(found.assumptions)
@@ -100,14 +107,14 @@ def test_a_class_says_more_than_counts():
 @pytest.mark.parametrize("block", [4, 12, 2**14])
 def test_likelihoods_are_those_of_plain_loops(block, monkeypatch):
     """However many transitions are taken at a time: one, three or all."""
-    monkeypatch.setattr("bidual.models._likelihood._BLOCK", block)
+    monkeypatch.setattr("bidual.models.classes._likelihood._BLOCK", block)
     one = world(0)
     model = LowRank(one.phis, one.mus, shared=False)
     everyone = np.ones((5, 2), dtype=bool)
     pieces = bd.features.signals(r=np.zeros((5, 2))).pieces((3, 5, 2))
-    knowledge = model.start(pieces, 3, everyone, 0.1, absorbing=np.zeros(5, dtype=bool), initial=one.mdp.initial)
+    knowledge = model.start(EnvironmentFacts(pieces, 3, everyone, 0.1, np.zeros(5, dtype=bool), one.mdp.initial))
     env, policy = bd.envs.Simulator(one.mdp), bd.policies.DeterministicPolicy(np.zeros((3, 5), dtype=int), 2)
-    episodes = [env.collect(policy, bd._keys.Draw(0, bd._keys.Purpose.LEARN, n)) for n in range(20)]
+    episodes = [env.collect(policy, Draw(0, Purpose.LEARN, n)) for n in range(20)]
     known = knowledge.update(*episodes)
     slowly = np.zeros((3, 4))
     for episode in episodes:
@@ -116,7 +123,7 @@ def test_likelihoods_are_those_of_plain_loops(block, monkeypatch):
                 law = one.phis[h][m // 2] @ one.mus[h][m % 2]
                 slowly[h, m] += np.log(law[episode.states[h], episode.actions[h], episode.states[h + 1]])
     np.testing.assert_allclose(known.likelihoods, slowly, rtol=1e-12)
-    np.testing.assert_allclose(likelihoods_of(known.factors, known.counts), slowly, rtol=1e-12)
+    np.testing.assert_allclose(compute_likelihoods(known.factors, known.counts), slowly, rtol=1e-12)
     by_one = no_likelihoods(known.factors)
     for episode in episodes:
         by_one = add_episodes(by_one, known.factors, [episode])
@@ -140,7 +147,7 @@ def test_candidates_that_were_excluded_still_count():
     """Which of 100 is left beside the best is chosen by what was seen, so that all of them have a share of delta."""
     likelihoods, share = np.full((1, 100), -np.inf), np.log(10)
     likelihoods[0, :3] = 0.0, -np.log(999), -np.log(1001)
-    inside = likely(likelihoods, np.array([100]), share)
+    inside = find_likely(likelihoods, np.array([100]), share)
     np.testing.assert_array_equal(np.flatnonzero(inside), [0, 1])
 
 
@@ -165,7 +172,7 @@ def test_the_mixture_over_all_laws_is_a_law_of_sequences():
     mean = np.array([[[0.2, 0.5, 0.3]]])
     total = 0.0
     for sequence in np.ndindex(3, 3, 3):
-        total += np.exp(of_all_laws(np.bincount(sequence, minlength=3)[None, None].astype(float), mean))
+        total += np.exp(mixture_log_likelihood(np.bincount(sequence, minlength=3)[None, None].astype(float), mean))
     assert abs(total - 1) <= 1e-12
 
 
@@ -195,7 +202,7 @@ def test_a_wrong_class_is_found_out():
 
 
 @pytest.mark.parametrize("size", [(5, 1, 2), (5, 2, 1), (2, 2, 2)])
-@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("horizon", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_small_worlds_are_learned(size, horizon):
     one = world(3, size, horizon=horizon)
     x = one.mdp.embedding(r=np.arange(size[0] * size[1]).reshape(size[:2]) / 3)
@@ -287,10 +294,14 @@ def test_looks_and_results_say_how_many_candidates_are_left():
     for look in found.history:
         assert look.candidates.of == (6,) * H
         assert all(1 <= left <= 6 for left in look.candidates.left)
-    assert found.candidates.left == tuple(found.knowledge.left) == tuple(found.knowledge.possible().inside.sum(axis=1))
+    assert (
+        found.candidates.left
+        == tuple(found.knowledge.left)
+        == tuple(found.knowledge.build_confidence_set().inside.sum(axis=1))
+    )
     assert found.to_dict()["candidates"] == {"left": list(found.candidates.left), "of": [6] * H}
     words = f"{' '.join(map(str, found.candidates.left))} of 6 at the steps may still be true"
-    assert f"  candidates   {words}\n" in str(found)
+    assert f"  candidates   {words}\n" in found.describe()
     assert words in found._repr_html_()
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import bidual as bd
-from bidual._matrices import are_matrices, check_matrices
+from bidual.world.mdp._sparse import are_matrices, check_matrices
 
 
 def _dense(S=4, A=3):

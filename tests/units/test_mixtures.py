@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bidual.models import _separation
-from bidual.models._families import Categorical, Gaussian
-from bidual.models._mixtures import fitted
-from bidual.models._separation import strangers
+from bidual.models.latent import _separation
+from bidual.models.latent._families import Categorical, Gaussian
+from bidual.models.latent._mixtures import fit_mixture
+from bidual.models.latent._separation import find_strangers
 
 D = 32
 MEANS = np.eye(3, D) * 14.0 / np.sqrt(2)  # fourteen standard deviations apart, as in the lock
@@ -28,21 +28,21 @@ def test_noise_is_one_latent(counts):
     """50 draws each: the criterion has five standard deviations of room."""
     for seed in range(50):
         observations, _ = _vectors(np.random.default_rng(seed), counts)
-        assert fitted(Gaussian(), observations, 5, None).size == 1
+        assert fit_mixture(Gaussian(), observations, 5, None).size == 1
 
 
 def test_without_its_criterion_noise_would_be_many(monkeypatch):
     monkeypatch.setattr(_separation, "CLEAR", 0.0)
     monkeypatch.setattr(_separation, "Z", -5.0)
     observations, _ = _vectors(np.random.default_rng(0), (40, 0, 0))
-    assert fitted(Gaussian(), observations, 5, None).size > 1
+    assert fit_mixture(Gaussian(), observations, 5, None).size > 1
 
 
 @pytest.mark.parametrize("counts", [(1, 20, 0), (1, 300, 0), (8, 8, 0), (8, 8, 8), (1, 30, 500), (300, 300, 300)])
 def test_latents_are_found_however_rare(counts):
     for seed in range(10):
         observations, places = _vectors(np.random.default_rng(seed), counts)
-        assert _agree(fitted(Gaussian(), observations, 5, None), observations, places)
+        assert _agree(fit_mixture(Gaussian(), observations, 5, None), observations, places)
 
 
 def test_noise_in_a_part_of_the_space_is_still_noise():
@@ -51,18 +51,18 @@ def test_noise_in_a_part_of_the_space_is_still_noise():
     turn = np.linalg.qr(rng.standard_normal((16, 16)))[0]
     for _ in range(20):
         observations = rng.standard_normal((500, 8)) @ turn[:8]
-        assert fitted(Gaussian(), observations, 5, None).size == 1
+        assert fit_mixture(Gaussian(), observations, 5, None).size == 1
 
 
 def test_there_are_never_more_than_allowed():
     observations, _ = _vectors(np.random.default_rng(0), (50, 50, 50))
-    assert fitted(Gaussian(), observations, 2, None).size == 2
+    assert fit_mixture(Gaussian(), observations, 2, None).size == 2
 
 
 def test_the_noise_is_estimated_without_bias():
     """Sum of squares over (n - k) D: its deviation is sqrt(2 / ((n - k) D)) = 1 percent of it, and five are allowed."""
     observations, _ = _vectors(np.random.default_rng(3), (200, 200, 225), MEANS * 2, 2.0)
-    emission = fitted(Gaussian(), observations, 3, None)
+    emission = fit_mixture(Gaussian(), observations, 3, None)
     assert abs(emission.variance / 4.0 - 1) <= 5 * np.sqrt(2 / (622 * D))
     np.testing.assert_allclose(np.sort(emission.weights), [0.32, 0.32, 0.36])
 
@@ -70,10 +70,10 @@ def test_the_noise_is_estimated_without_bias():
 def test_a_warm_start_keeps_its_latents_and_finds_new_ones():
     rng = np.random.default_rng(1)
     observations, places = _vectors(rng, (40, 40, 0))
-    warm = fitted(Gaussian(), observations, 3, None)
+    warm = fit_mixture(Gaussian(), observations, 3, None)
     more, where = _vectors(rng, (0, 0, 1))
     observations, places = np.concatenate([observations, more]), np.concatenate([places, where])
-    again = fitted(Gaussian(), observations, 3, warm)
+    again = fit_mixture(Gaussian(), observations, 3, warm)
     assert _agree(again, observations, places)
     np.testing.assert_array_equal(again.decode(observations[:80]), warm.decode(observations[:80]))
 
@@ -81,12 +81,12 @@ def test_a_warm_start_keeps_its_latents_and_finds_new_ones():
 def test_a_warm_start_that_was_wrong_is_given_up():
     observations, _ = _vectors(np.random.default_rng(2), (60, 0, 0))
     halves = np.repeat(np.eye(2), 30, axis=0)
-    assert fitted(Gaussian(), observations, 3, Gaussian().fit(observations, halves)).size == 1
+    assert fit_mixture(Gaussian(), observations, 3, Gaussian().fit(observations, halves)).size == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_same_observation_many_times(n):
-    emission = fitted(Gaussian(), np.ones((n, 4)), 3, None)
+    emission = fit_mixture(Gaussian(), np.ones((n, 4)), 3, None)
     assert emission.size == 1
     assert np.isfinite(emission.scores(np.ones((1, 4)))).all()
 
@@ -94,18 +94,18 @@ def test_the_same_observation_many_times(n):
 def test_strangers_are_those_far_from_everything():
     rng = np.random.default_rng(4)
     observations, _ = _vectors(rng, (50, 50, 0))
-    emission = fitted(Gaussian(), observations, 3, None)
+    emission = fit_mixture(Gaussian(), observations, 3, None)
     sizes = emission.weights * 100
     for counts, odd in (((1000, 1000, 0), False), ((0, 0, 1000), True)):
         fresh, _ = _vectors(rng, counts)
-        found = strangers(fresh, emission.centres, sizes, emission.noise, emission.freedom, emission.steadiness)
+        found = find_strangers(fresh, emission.centres, sizes, emission.noise, emission.freedom, emission.steadiness)
         assert (found.mean() == 1.0) if odd else (found.mean() == 0.0)
 
 
 def test_decoding_is_the_largest_score():
     rng = np.random.default_rng(5)
     observations = 3 * rng.standard_normal((200, D)) + 100.0
-    emission = fitted(Gaussian(), _vectors(rng, (20, 20, 20))[0] + 100.0, 3, None)
+    emission = fit_mixture(Gaussian(), _vectors(rng, (20, 20, 20))[0] + 100.0, 3, None)
     np.testing.assert_array_equal(emission.decode(observations), emission.scores(observations).argmax(axis=1))
 
 
@@ -121,17 +121,17 @@ def _symbols(rng, counts, sure=0.95, entries=12):
 def test_symbols_are_told_apart(counts):
     for seed in range(5):
         observations, places = _symbols(np.random.default_rng(seed), counts)
-        assert _agree(fitted(Categorical(4), observations, 5, None), observations, places)
+        assert _agree(fit_mixture(Categorical(4), observations, 5, None), observations, places)
 
 
 def test_one_word_is_one_latent():
     for seed in range(20):
         observations, _ = _symbols(np.random.default_rng(seed), (100, 0, 0))
-        assert fitted(Categorical(4), observations, 5, None).size == 1
+        assert fit_mixture(Categorical(4), observations, 5, None).size == 1
 
 
 def test_laws_of_symbols_are_laws():
     observations, _ = _symbols(np.random.default_rng(0), (20, 20, 20))
-    emission = fitted(Categorical(4), observations, 3, None)
+    emission = fit_mixture(Categorical(4), observations, 3, None)
     np.testing.assert_allclose(emission.laws.sum(axis=-1), 1, atol=1e-12)
     assert (emission.laws > 0).all()  # a symbol that was never seen is not impossible

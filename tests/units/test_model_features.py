@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import bidual as bd
-from bidual._types import float64
-from bidual.features import AbstractModelFeatures, features_of, fourier, linear, mapped, read_features
-from bidual.features._cosine import COSINE_ERROR, cosine
+from bidual._base.types import float64
+from bidual.problem.features import AbstractModelFeatures, features_of, fourier, linear, mapped, read_features
+from bidual.problem.features._cosine import COSINE_ERROR, cosine
 
 N, M = 3, 2
 RNG = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_the_fast_cosine_has_the_slope_of_a_cosine():
 
 
 def test_maps_are_as_long_as_they_say_and_go_through_compiled_code(declared):
-    phi = declared.built(N, M)
+    phi = declared.build_map(N, M)
     n, m, d = phi.sizes
     assert (n, m) == (N, M)
     s, u = (jnp.asarray(RNG.normal(size=size), dtype=jnp.float32) for size in (n, m))
@@ -85,7 +85,7 @@ def test_maps_are_as_long_as_they_say_and_go_through_compiled_code(declared):
 
 
 def test_many_features_are_those_of_each(declared):
-    phi = declared.built(N, M)
+    phi = declared.build_map(N, M)
     s, u = RNG.normal(size=(7, N)), RNG.normal(size=(7, M))
     rows = features_of(phi, s, u)
     assert rows.dtype == np.float64
@@ -96,13 +96,13 @@ def test_many_features_are_those_of_each(declared):
 
 def test_bounded_features_are_never_longer_than_1(declared):
     s, u = RNG.normal(size=(500, N)) * np.geomspace(1e-3, 1e6, 500)[:, None], RNG.normal(size=(500, M))
-    norms = np.linalg.norm(features_of(declared.built(N, M), s, u), axis=1)
+    norms = np.linalg.norm(features_of(declared.build_map(N, M), s, u), axis=1)
     assert (norms.max() <= 1 + 1e-12) == declared.bounded
 
 
 def test_a_batch_is_one_product_of_matrices():
     """Single products for every sample would be many times slower."""
-    phi, s, u = fourier(16).built(N, M), jnp.zeros((64, N)), jnp.zeros((64, M))
+    phi, s, u = fourier(16).build_map(N, M), jnp.zeros((64, N)), jnp.zeros((64, M))
     lines = jax.jit(jax.vmap(phi)).lower(s, u).as_text().splitlines()
     (product,) = [line for line in lines if "dot_general" in line]
     assert "batching_dims" not in product
@@ -111,7 +111,7 @@ def test_a_batch_is_one_product_of_matrices():
 
 
 def test_fourier_features_are_what_they_are_called():
-    one = fourier(2000, bandwidth=1.7, seed=1, scales=[1.0, 2.0, 3.0]).built(2, 1)
+    one = fourier(2000, bandwidth=1.7, seed=1, scales=[1.0, 2.0, 3.0]).build_map(2, 1)
     np.testing.assert_allclose(
         features_of(one, np.array([[0.3, -1.0]]), np.array([[2.0]]))[0],
         np.cos(one.frequencies @ np.array([0.3, -1.0, 2.0]) + one.phases) / np.sqrt(2000),
@@ -127,23 +127,23 @@ def test_fourier_features_are_what_they_are_called():
 
 def test_linear_features_are_exact():
     s, u = RNG.normal(size=(5, N)), RNG.normal(size=(5, M))
-    np.testing.assert_array_equal(features_of(linear().built(N, M), s, u), np.hstack([s, u]))
+    np.testing.assert_array_equal(features_of(linear().build_map(N, M), s, u), np.hstack([s, u]))
     with_one = np.hstack([s, u, np.ones((5, 1))])
-    np.testing.assert_array_equal(features_of(linear(constant=True).built(N, M), s, u), with_one)
+    np.testing.assert_array_equal(features_of(linear(constant=True).build_map(N, M), s, u), with_one)
 
 
 def test_declarations_are_compared_and_stored_by_name(declared):
-    words = json.loads(json.dumps(declared.words))
+    words = json.loads(json.dumps(declared.header))
     assert read_features(words, declared) == declared
     assert hash(read_features(words, declared)) == hash(declared)
     assert sum(declared == other for other in DECLARED.values()) == 1
 
 
 def test_the_same_declaration_is_the_same_map():
-    first, again = (fourier(8, seed=5).built(N, M) for _ in range(2))
+    first, again = (fourier(8, seed=5).build_map(N, M) for _ in range(2))
     np.testing.assert_array_equal(first.frequencies, again.frequencies)
     np.testing.assert_array_equal(first.phases, again.phases)
-    assert not np.array_equal(first.frequencies, fourier(8, seed=6).built(N, M).frequencies)
+    assert not np.array_equal(first.frequencies, fourier(8, seed=6).build_map(N, M).frequencies)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_the_same_declaration_is_the_same_map():
         (lambda: fourier(bandwidth=-1.0), bd.ModelError, "positive number; got -1.0"),
         (lambda: fourier(scales=[1.0, 0.0]), bd.ModelError, "positive numbers"),
         (lambda: fourier(seed=-1), bd.ProblemError, "whole number"),
-        (lambda: fourier(scales=[1.0, 2.0]).built(N, M), bd.ModelError, "5 in all"),
+        (lambda: fourier(scales=[1.0, 2.0]).build_map(N, M), bd.ModelError, "5 in all"),
         (lambda: mapped(squares, True), bd.ModelError, "got True"),
-        (lambda: mapped(squares, 5).built(N, M), bd.ModelError, r"it gives \(4,\)"),
+        (lambda: mapped(squares, 5).build_map(N, M), bd.ModelError, r"it gives \(4,\)"),
         (lambda: read_features({"name": "mapped", "d": 4}), bd.ArchiveError, "give the same"),
         (lambda: read_features({"name": "mapped", "d": 3}, mapped(squares, 4)), bd.ArchiveError, "give the same"),
         (lambda: read_features({"name": "wavelets"}), bd.ArchiveError, "'wavelets'"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import BestOf, Bonus, Hallucinated, Mean, Thompson
-from bidual.features import features_of, fourier, linear
-from bidual.models import World, no_moments, posterior
+from bidual.models import LearnedDynamics, no_moments, posterior
+from bidual.planners.control import BestOf, Bonus, Hallucinated, Mean, Thompson
+from bidual.problem.features import features_of, fourier, linear
 from tests.regressions import world
 
 N, D = 3, 30
@@ -96,7 +96,7 @@ def test_steps_have_the_precision_of_their_state():
 def test_states_are_held_to_the_box_and_an_infinite_one_does_nothing():
     (dynamics,) = Mean()(WORLD, RNG)
     np.testing.assert_array_equal(step(dynamics, s=np.array([90.0, -90.0, 0.0]))[0][:2], [5.0, -5.0])
-    open_box = World(WORLD.posterior, WORLD.phi, (np.full(N, -np.inf), np.full(N, np.inf)), LIMITS)
+    open_box = LearnedDynamics(WORLD.posterior, WORLD.phi, (np.full(N, -np.inf), np.full(N, np.inf)), LIMITS)
     assert np.all(np.abs(step(Mean()(open_box, RNG)[0], s=np.array([90.0, -90.0, 0.0]))[0][:2]) > 80)
 
 
@@ -126,7 +126,7 @@ def test_without_extras_no_large_product_is_computed():
 
 
 def test_derivatives_exist_where_nothing_is_chosen_and_nothing_is_known():
-    known = World(posterior(no_moments(N, N + 2), 1.0, 0.1), linear().built(N, 2), WORLD.box, LIMITS)
+    known = LearnedDynamics(posterior(no_moments(N, N + 2), 1.0, 0.1), linear().build_map(N, 2), WORLD.box, LIMITS)
     (dynamics,) = Hallucinated(1.0)(known, RNG)
     zero = jnp.zeros(N)
     slopes = jax.jacobian(dynamics.step, argnums=(0, 1, 2))(zero, jnp.zeros(2), zero, zero)
@@ -136,11 +136,11 @@ def test_derivatives_exist_where_nothing_is_chosen_and_nothing_is_known():
 def test_only_some_are_optimistic():
     ways = [Mean(), Thompson(), BestOf(1), BestOf(2), Hallucinated(0.1), Bonus(1.0)]
     assert [one.optimistic for one in ways] == [False, False, False, True, True, True]
-    assert Hallucinated(0.003).words == "the estimate with hallucinated controls (beta 0.003)"
+    assert Hallucinated(0.003).description == "the estimate with hallucinated controls (beta 0.003)"
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "description"),
     [
         (lambda: Thompson(-1.0), r"Thompson\(scale=...\) must be a number of at least 0; got -1.0"),
         (lambda: BestOf(0), "at least 1; got 0"),
@@ -150,6 +150,6 @@ def test_only_some_are_optimistic():
         (lambda: Bonus(-2.0), r"Bonus\(kappa=...\)"),
     ],
 )
-def test_what_cannot_be_is_refused(make, words):
-    with pytest.raises(bd.ModelError, match=words):
+def test_what_cannot_be_is_refused(make, description):
+    with pytest.raises(bd.ModelError, match=description):
         make()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.learned import Paid
+from bidual.learning.learned import EpisodeValues
 
 pytest.importorskip("gymnasium")
 
@@ -28,10 +28,10 @@ def test_linear_functionals_are_paid_by_single_episodes():
     """Their mean is that of the mixture of the policies run, which is summed up in another way."""
     solution = _learned("lqr-effort")
     mixture = solution.output("uniform mixture")
-    assert solution.paid.averaged == ()
-    assert list(solution.paid.values) == ["objective", "effort"]
+    assert solution.values_per_episode.averaged == ()
+    assert list(solution.values_per_episode.values) == ["objective", "effort"]
     for name, interval in (("objective", mixture.objective), ("effort", mixture.constraints["effort"])):
-        values = solution.paid.values[name]
+        values = solution.values_per_episode.values[name]
         assert values.shape == (5,)
         assert np.ptp(values) > 0
         np.testing.assert_allclose(values.mean(), interval.value, rtol=1e-9)
@@ -39,11 +39,11 @@ def test_linear_functionals_are_paid_by_single_episodes():
 
 def test_curved_functionals_are_those_of_all_episodes_so_far():
     solution = _learned("lqr-match")
-    assert solution.paid.averaged == ("objective",)
-    objective = solution.paid.values["objective"]
+    assert solution.values_per_episode.averaged == ("objective",)
+    objective = solution.values_per_episode.values["objective"]
     np.testing.assert_allclose(objective[-1], solution.output("uniform mixture").objective.value, rtol=1e-9)
     effort = solution.output("uniform mixture").constraints["effort"].value
-    np.testing.assert_allclose(solution.paid.values["effort"].mean(), effort, rtol=1e-9)
+    np.testing.assert_allclose(solution.values_per_episode.values["effort"].mean(), effort, rtol=1e-9)
 
 
 def test_signs_are_those_of_the_user():
@@ -51,22 +51,26 @@ def test_signs_are_those_of_the_user():
     task = bd.tasks.find("lqr-effort").with_settings({"horizon": "5"})
     turned = bd.Problem(cp.Maximize(-task.problem.objective.expr))
     earned = bd.learn(turned, task.env, task.model, explorer=task.explorer, episodes=1, evaluation=0)
-    assert list(earned.paid.values) == ["objective"]
-    np.testing.assert_allclose(earned.paid.values["objective"], -_learned("lqr-effort").paid.values["objective"][:1])
+    assert list(earned.values_per_episode.values) == ["objective"]
+    np.testing.assert_allclose(
+        earned.values_per_episode.values["objective"],
+        -_learned("lqr-effort").values_per_episode.values["objective"][:1],
+    )
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_has_the_numbers_of_all_its_episodes(tmp_path):
     whole = _learn("lqr-match", 5)
     _learn("lqr-match", 3, run=tmp_path / "run")
     resumed = _learn("lqr-match", 5, run=bd.runs.Folder(tmp_path / "run", resume=True))
-    for name, values in whole.paid.values.items():
+    for name, values in whole.values_per_episode.values.items():
         # Sums of what was counted before the stop and after it are rounded apart.
-        np.testing.assert_allclose(resumed.paid.values[name], values, rtol=1e-12)
+        np.testing.assert_allclose(resumed.values_per_episode.values[name], values, rtol=1e-12)
 
 
 def test_other_models_have_bounds_instead():
     task = bd.tasks.find("riverswim").build()
-    assert bd.learn(task.problem, task.mdp, episodes=2, evaluation=0).paid is None
+    assert bd.learn(task.problem, task.mdp, episodes=2, evaluation=0).values_per_episode is None
 
 
 def test_the_figure_has_every_episode_and_the_limits():
@@ -74,7 +78,7 @@ def test_the_figure_has_every_episode_and_the_limits():
     top, bottom = bd.report.learning_figure(solution, optimum=1.0).axes
     assert (top.get_ylabel(), bottom.get_ylabel()) == ("objective (minimize)", "effort")
     for axes, name in ((top, "objective"), (bottom, "effort")):
-        values = solution.paid.values[name]
+        values = solution.values_per_episode.values[name]
         lines = {line.get_label().split("\n")[0]: line for line in axes.lines}
         np.testing.assert_array_equal(lines["each episode"].get_ydata(), values)
         halves = [values[t // 2 : t].mean() for t in range(1, 6)]
@@ -94,7 +98,7 @@ def test_what_single_episodes_do_not_pay_is_one_line():
 
 def test_an_episode_at_random_does_not_flatten_the_others():
     values = np.array([1000.0, 7.0, 6.0, 5.0, 6.0])
-    solution = replace(_learned("lqr-effort"), paid=Paid({"objective": values}))
+    solution = replace(_learned("lqr-effort"), values_per_episode=EpisodeValues({"objective": values}))
     (axes,) = bd.report.learning_figure(solution, title="mine").axes
     low, high = axes.get_ylim()
     assert high <= 200

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import problems
+from bidual.tasks import problems
 
 S, A, H = 3, 2, 4
 MDP = bd.TabularMDP(np.full((S, A, S), 1 / S), 0, H)

@@ -1,386 +1,79 @@
-"""The public surface, pinned: a name appears or disappears on purpose."""
+"""The public surface: what `__all__` lists is sorted, documented, importable, and all that users are told of."""
 
-import importlib
 import inspect
+import re
+import types
+import typing
+from pathlib import Path
 
+import gymnasium
+import matplotlib.figure
 import pytest
 
 import bidual as bd
 
-PUBLIC = [
-    "ArchiveError",
-    "BidualError",
-    "CertificateError",
-    "Curve",
-    "EnvError",
-    "Evaluation",
-    "Learned",
-    "ModelError",
-    "PolicyError",
-    "Problem",
-    "ProblemError",
-    "RunError",
-    "Slater",
-    "Solution",
-    "Status",
-    "TabularMDP",
-    "TaskError",
-    "__version__",
-    "bounds",
-    "check",
-    "check_convex",
-    "control",
-    "convex",
-    "dual",
-    "envs",
-    "evaluate",
-    "explorers",
-    "features",
-    "learn",
-    "load",
-    "models",
-    "planners",
-    "policies",
-    "price",
-    "problems",
-    "report",
-    "runs",
-    "slater",
-    "solve",
-    "stop_when",
-    "tasks",
-    "theory",
-]
-MODULES = {
-    "control": [
-        "AbstractExecution",
-        "AbstractLaw",
-        "AbstractOptimism",
-        "AbstractSearch",
-        "Among",
-        "BestOf",
-        "Bonus",
-        "Chain",
-        "CheapestAmong",
-        "Descent",
-        "Elites",
-        "Exponential",
-        "Feedback",
-        "Given",
-        "Hallucinated",
-        "Laws",
-        "LinearQuadratic",
-        "MALFORMED",
-        "Mean",
-        "Mpc",
-        "OpenLoop",
-        "Receding",
-        "Regulator",
-        "RiccatiOptimist",
-        "Sampling",
-        "Sought",
-        "Thompson",
-        "cem",
-        "dmd",
-        "embedding",
-        "expected",
-        "icem",
-        "law_of",
-        "linear_quadratic",
-        "lower_bound",
-        "mppi",
-        "read_control",
-        "read_controller",
-        "read_controls",
-        "signal_words",
-    ],
-    "convex": [
-        "APEX",
-        "AbstractCompact",
-        "AbstractFunction",
-        "AbstractFunctions",
-        "AbstractSmooth",
-        "Affine",
-        "AffineProgram",
-        "Box",
-        "ConeFunction",
-        "Cones",
-        "ConicForm",
-        "ConvexProgram",
-        "Cut",
-        "Distance",
-        "DistanceToBall",
-        "DistanceToBox",
-        "Function",
-        "Image",
-        "MaxAffine",
-        "NegativeEntropy",
-        "Product",
-        "Scaled",
-        "Simplex",
-        "SlaterPoint",
-        "SquaredDistance",
-        "TOLERANCE",
-        "Term",
-        "VariationalProgram",
-        "affine_program",
-        "check_convex",
-        "falling_direction",
-        "interior",
-        "movement",
-        "multipliers_of_slope",
-        "repaired",
-        "run_clarabel",
-    ],
-    "dual": [
-        "AbstractDual",
-        "Bound",
-        "Bracketing",
-        "ConicCorrective",
-        "Duals",
-        "FollowTheLeader",
-        "FullyCorrective",
-        "GradientAscent",
-        "NewtonMaster",
-        "Pool",
-        "Program",
-        "Proximal",
-        "Reply",
-    ],
-    "bounds": [
-        "Alone",
-        "Executed",
-        "Restarts",
-        "Split",
-        "entropy_change",
-        "interval",
-        "jensen",
-        "lipschitz_change",
-        "lower",
-        "upper",
-    ],
-    "envs": [
-        "AbstractEnvironment",
-        "ControlEnvironment",
-        "GymnasiumEnvironment",
-        "Parallel",
-        "RichEnvironment",
-        "Simulator",
-        "Step",
-        "control_environment",
-        "gymnasium_environment",
-        "parallel",
-        "processes",
-        "rich_environment",
-    ],
-    "explorers": [
-        "AbstractExplorer",
-        "AbstractInner",
-        "AbstractReplanning",
-        "Alternating",
-        "Always",
-        "Choice",
-        "Controlled",
-        "Controls",
-        "Corrective",
-        "EpsilonGreedy",
-        "Greedy",
-        "Growth",
-        "Hoeffding",
-        "Linearised",
-        "Mixed",
-        "Optimistic",
-        "Planned",
-        "PrimalDual",
-        "Thompson",
-    ],
-    "features": [
-        "AbstractFeatures",
-        "AbstractMap",
-        "AbstractModelFeatures",
-        "Arrival",
-        "Computed",
-        "Concat",
-        "Fourier",
-        "FourierMap",
-        "FunctionMap",
-        "Linear",
-        "LinearMap",
-        "Mapped",
-        "Observed",
-        "Occupancy",
-        "Part",
-        "Pieces",
-        "Psi",
-        "Quadratic",
-        "Signal",
-        "Signals",
-        "Visits",
-        "computed",
-        "concat",
-        "features_of",
-        "fourier",
-        "linear",
-        "mapped",
-        "observed",
-        "occupancy",
-        "on_arrival",
-        "quadratic",
-        "rbf",
-        "read_features",
-        "signal",
-        "signals",
-        "visits",
-    ],
-    "models": [
-        "AbstractCounted",
-        "AbstractDynamics",
-        "AbstractKnowledge",
-        "AbstractModel",
-        "Arrivals",
-        "Ball",
-        "Box",
-        "CLASS_SETS",
-        "COLLECTIONS",
-        "Candidates",
-        "ClassKnowledge",
-        "ControlKnowledge",
-        "Counts",
-        "Declaration",
-        "EMISSIONS",
-        "Ellipsoid",
-        "Elliptical",
-        "Expected",
-        "Factors",
-        "KNR",
-        "Knowledge",
-        "Known",
-        "LINEAR_SETS",
-        "Latent",
-        "LatentKnowledge",
-        "Latents",
-        "Layout",
-        "LinearKnowledge",
-        "LinearLaws",
-        "LinearMDP",
-        "LowRank",
-        "Members",
-        "Moments",
-        "Near",
-        "Optimistic",
-        "Paid",
-        "Plausible",
-        "Posterior",
-        "Rectangular",
-        "Regressed",
-        "Rows",
-        "SETS",
-        "Simulated",
-        "Stage",
-        "Tabular",
-        "World",
-        "check_laws",
-        "check_phi",
-        "class_support",
-        "known",
-        "laws_of",
-        "likelihoods_of",
-        "no_moments",
-        "outer_ellipsoid",
-        "paid_on_lists",
-        "posterior",
-    ],
-    "planners": [
-        "AbstractPlanner",
-        "AbstractSoftPlanner",
-        "BackwardInduction",
-        "ClassSearch",
-        "ExtendedValueIteration",
-        "Plan",
-        "UnseenOptimism",
-        "optimist",
-    ],
-    "policies": [
-        "AbstractController",
-        "AbstractEmission",
-        "AbstractPolicy",
-        "Actor",
-        "AffineFeedback",
-        "CONTROLS",
-        "CategoricalEmission",
-        "ControlPolicy",
-        "DECODED",
-        "DecodedPolicy",
-        "Decoder",
-        "DeterministicPolicy",
-        "Found",
-        "GaussianEmission",
-        "MarkovPolicy",
-        "Mixture",
-        "Played",
-        "Pool",
-        "RandomControls",
-        "Stored",
-        "collapse",
-        "control_words",
-        "distinct",
-        "embedding",
-        "from_occupancy",
-        "read_decoded",
-        "stored_controls",
-        "visits",
-        "write_table",
-    ],
-    "problems": [
-        "apprenticeship",
-        "ball",
-        "box",
-        "constrained",
-        "fair",
-        "feasibility",
-        "hull",
-        "max_entropy",
-        "multi_objective",
-        "polyhedron",
-    ],
-    "report": [
-        "Trade",
-        "bounds_figure",
-        "candidates_figure",
-        "control_animation",
-        "control_figure",
-        "control_is_animated",
-        "curve_figure",
-        "learning_figure",
-        "policy_figure",
-        "policy_is_drawable",
-        "regret_figure",
-        "save_figure",
-        "tradeoff_figure",
-        "visits_figure",
-    ],
-}
+ROOT = Path(__file__).parents[2]
+NAMESPACES = {name: getattr(bd, name) for name in bd.__all__ if inspect.ismodule(getattr(bd, name))}
+GUIDE = ROOT / "docs" / "extending.md"  # which uses the names that it adds
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {GUIDE}), *(ROOT / "examples").glob("*.py")]
+EVERYWHERE = {"bidual": bd, **NAMESPACES}
+TYPING_ONLY = {"Env": gymnasium.Env, "Figure": matplotlib.figure.Figure}  # imported for type checkers alone
+PUBLIC = {id(getattr(module, name)) for module in EVERYWHERE.values() for name in module.__all__}
 
 
-def test_the_list_is_what_dir_and_all_say():
-    assert bd.__all__ == PUBLIC
-    assert dir(bd) == PUBLIC
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_lists_are_sorted_and_importable(name):
+    names = EVERYWHERE[name].__all__
+    assert list(names) == sorted(set(names), key=lambda one: (not one.isupper(), not one[0].isupper(), one))
+    for one in names:
+        assert getattr(EVERYWHERE[name], one) is not None
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_every_name_is_there_and_documented(name):
-    thing = getattr(bd, name)
-    assert name == "__version__" or inspect.getdoc(thing)
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_everything_public_is_documented(name):
+    module = EVERYWHERE[name]
+    assert inspect.getdoc(module)
+    for one in module.__all__:
+        thing = getattr(module, one)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__, f"bd.{name}.{one} has no docstring"
+            assert not thing.__doc__.startswith(f"{one}("), f"the docstring of bd.{name}.{one} is a signature"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_export_what_is_listed(module):
-    names = [n for n in vars(importlib.import_module(f"bidual.{module}")) if not n.startswith("_")]
-    # A submodule without underscore (features.embedding) is a place, not an export.
-    exported = sorted(n for n in names if not inspect.ismodule(getattr(importlib.import_module(f"bidual.{module}"), n)))
-    assert exported == MODULES[module]
+def _names_in(page):
+    """Names of the public modules that a page uses, as in ``bd.features.computed``."""
+    found = re.findall(rf"\bbd\.({'|'.join(NAMESPACES)})\.([A-Za-z_]\w*)", page.read_text())
+    return {(module, name) for module, name in found if name != "py"}
 
 
-def test_an_unknown_name_is_an_attribute_error():
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_public_names(page):
+    hidden = [f"bd.{module}.{name}" for module, name in _names_in(page) if name not in NAMESPACES[module].__all__]
+    assert not hidden
+    top = set(re.findall(r"\bbd\.([A-Za-z_]\w*)", page.read_text()))
+    assert top <= set(bd.__all__)
+
+
+def _classes(hint):
+    """The classes of this package that occur in an annotation."""
+    if inspect.isclass(hint) and not typing.get_args(hint):
+        return {hint} if hint.__module__.startswith("bidual.") else set()
+    return {kind for part in typing.get_args(hint) for kind in _classes(part)}
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_signatures_of_functions_mention_public_classes(name):
+    module, hidden = EVERYWHERE[name], set()
+    for one in module.__all__:
+        thing = getattr(module, one)
+        if isinstance(thing, types.FunctionType):
+            hints = typing.get_type_hints(inspect.unwrap(thing), vars(inspect.getmodule(thing)), TYPING_ONLY)
+            classes = {kind for hint in hints.values() for kind in _classes(hint)}
+            hidden |= {f"{one}: {kind.__qualname__}" for kind in classes if id(kind) not in PUBLIC}
+    assert not hidden
+
+
+def test_names_are_imported_on_first_use_and_listed():
+    assert set(dir(bd)) == set(bd.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = bd.nothing

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual import control
-from bidual._keys import Draw, Purpose
-from bidual._prepare import prepare_learning
-from bidual.control import law_of
-from bidual.features import computed, linear, signal
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.outputs import Regulated
+from bidual.learning.setup import set_up
+from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import KNR
-from bidual.outputs import Regulated
-from bidual.policies import ControlPolicy, RandomControls
-from bidual.vpdpo import first_state, vpdpo
+from bidual.planners import control
+from bidual.planners.control import law_of
+from bidual.problem.features import computed, linear, signal
+from bidual.world.policies import ControlPolicy, RandomControls
 from tests.control_envs import Slider
 
 H = 10
@@ -32,7 +32,7 @@ QUICK = Regulated(EXPLORER.sampler, EXPLORER.execution, rollouts=16, max_plans=6
 @pytest.fixture(scope="module")
 def knowledge():
     """After three episodes, one of them at random."""
-    setting = prepare_learning(LINEAR, Slider(), KNR(linear(), ridge=1e-3), EXPLORER, delta=0.05, seed=0)
+    setting = set_up(LINEAR, Slider(), KNR(linear(), ridge=1e-3), EXPLORER, delta=0.05, seed=0)
     first = first_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=0)
     return [next(turns) for _ in range(3)][-1].state.knowledge
@@ -71,7 +71,7 @@ def test_a_policy_is_rolled_out_as_its_plan_was(execution, knowledge):
     draw = Draw(3, Purpose.PLAN, 1)
     dynamics, stage = knowledge.world.dynamics(), knowledge.stage
     plan = control.Regulator(control.icem(16, 2), execution, 4, draw)(dynamics, stage, np.ones((H, 2)))
-    again = control.embedding(law_of(plan.actions), dynamics, stage, 4, draw.words())
+    again = control.embedding(law_of(plan.actions), dynamics, stage, 4, draw.seed_words())
     np.testing.assert_array_equal(again, plan.embedding)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.constraints import Goal
+from bidual.certificate.constraints import Goal
 from tests.helpers import random_instance
 
 
@@ -113,4 +113,4 @@ def test_signs_declared_with_a_parameter_are_kept():
 
 def test_nothing_known_is_no_gap_however_it_is_measured():
     """A relative gap between minus infinity and a number is not small."""
-    assert not Goal(1e-3, True).met(-np.inf, 1.0)
+    assert not Goal(1e-3, True).is_met(-np.inf, 1.0)

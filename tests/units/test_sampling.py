@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.control import Elites, Exponential, Sampling, cem, dmd, icem, mppi
-from bidual.control._sampling import _colour, held, path_costs
-from bidual.features import computed
 from bidual.models import Simulated
+from bidual.planners.control import Elites, Exponential, Sampling, cem, dmd, icem, mppi
+from bidual.planners.control._sampling import _colour, clip_controls, path_costs
+from bidual.problem.features import computed
 
 H = 6
 LOW, HIGH = np.array([-1.0]), np.array([2.0])
@@ -96,8 +96,8 @@ def test_samplers_are_values():
 def test_controls_are_held_to_limits_and_extras_to_the_ball():
     family = Simulated(LOW, HIGH, np.zeros(2), lambda s, u, e: s + e, 2)
     z = jnp.asarray([[5.0, 3.0, 4.0], [-5.0, 0.3, -0.4]])
-    np.testing.assert_allclose(held(family, z), [[2.0, 0.6, 0.8], [-1.0, 0.3, -0.4]], rtol=1e-6)
-    slope = jax.jacfwd(lambda z: held(family, z))(jnp.zeros(3))
+    np.testing.assert_allclose(clip_controls(family, z), [[2.0, 0.6, 0.8], [-1.0, 0.3, -0.4]], rtol=1e-6)
+    slope = jax.jacfwd(lambda z: clip_controls(family, z))(jnp.zeros(3))
     np.testing.assert_array_equal(slope, np.eye(3))
 
 

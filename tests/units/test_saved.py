@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._archive import digest
+from bidual._base.archive import digest
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 import bidual as bd
-from bidual._archive import digest
-from bidual.envs import Simulator
+from bidual._base.archive import digest
 from bidual.models import SETS, Tabular
 from bidual.tasks.riverswim import riverswim
+from bidual.world.envs import Simulator
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 EVALUATION = 30  # simulators run up to 32 episodes in one compiled call: other numbers would compile others
@@ -241,7 +241,7 @@ def test_a_file_of_another_kind_is_named(saved, read):
 
 def test_a_result_without_its_run_cannot_be_saved(tmp_path):
     with pytest.raises(bd.ProblemError, match="does not know its problem"):
-        replace(made("ball"), _learning=None).save(tmp_path / "x")
+        replace(made("ball"), _session=None).save(tmp_path / "x")
 
 
 def test_functions_of_signals_are_not_stored(saved):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bidual.convex import AffineProgram
+from bidual.dual._bracketing import best_segment
 from bidual.dual._master import solve_master
-from bidual.dual._segment import best_segment
+from bidual.problem.convex import AffineProgram
 
 
 def _program():

@@ -8,14 +8,14 @@ import pytest
 import scipy.sparse as sp
 
 import bidual as bd
-from bidual._prepare import prepare_learning
-from bidual.envs import Simulator
-from bidual.features import Pieces
+from bidual.learning.outputs import Payments, mean_embedding, regret_of
+from bidual.learning.setup import set_up
 from bidual.models import Tabular
-from bidual.models._posterior import posterior
-from bidual.models._support import NOBODY, read_absorbing, read_support
-from bidual.outputs import Payments, mean_embedding, regret_of
-from bidual.policies import DeterministicPolicy, embedding
+from bidual.models.counts._posterior import draw_posterior
+from bidual.models.counts._support import NOBODY, read_absorbing, read_support
+from bidual.problem.features import Pieces
+from bidual.world.envs import Simulator
+from bidual.world.policies import DeterministicPolicy, embedding
 from tests.learning import SHAPE, after, beginning, episode, random_episodes, random_world
 
 H, S, A = SHAPE
@@ -248,7 +248,7 @@ def test_counts_per_step_are_those_of_a_plain_loop_over_the_steps(declared, at_o
 def test_laws_per_step_are_made_from_the_counts_of_the_step():
     knowledge = beginning(PLAIN, SHAPE, Tabular(WORLD.padded, stationary=False), initial=WORLD.mdp.initial)
     knowledge = after(knowledge, random_episodes(WORLD.mdp, 30, 0))
-    law = knowledge.smoothed().successors.probabilities
+    law = knowledge.smoothed_model().successors.probabilities
     n, real = knowledge.counts.transitions, WORLD.padded >= 0
     np.testing.assert_allclose(law, (n + 1) * real / ((n + 1) * real).sum(axis=-1, keepdims=True), atol=1e-15)
     drawn = knowledge.laws(np.random.default_rng(0), 1)[0].successors.probabilities
@@ -329,19 +329,19 @@ def test_the_smoothed_law_has_one_more_of_every_successor(declared):
     knowledge = after(beginning(PLAIN, SHAPE, Tabular(declared)), episodes)
     n, starts, _ = _plain_counts(episodes)
     seen = {s: {t for (i, _, t) in n if i == s} for s in range(S)}
-    law = _dense(knowledge.smoothed())
+    law = _dense(knowledge.smoothed_model())
     for s, a in np.ndindex(S, A):
         states = WORLD.lists[s][a] if declared is not None else sorted(seen[s]) or [s]
         total = sum(n.get((s, a, t), 0) for t in states) + len(states)
         expected = [(n.get((s, a, t), 0) + 1) / total if t in states else 0.0 for t in range(S)]
         np.testing.assert_allclose(law[s, a], expected, atol=1e-15)
-    np.testing.assert_allclose(knowledge.smoothed().initial, [starts.get(s, 0) / 6 for s in range(S)], atol=1e-15)
+    np.testing.assert_allclose(knowledge.smoothed_model().initial, [starts.get(s, 0) / 6 for s in range(S)], atol=1e-15)
 
 
 @pytest.mark.parametrize("declared", [None, WORLD.padded], ids=["open", "declared"])
 def test_draws_from_the_posterior_are_laws_on_the_same_lists(declared):
     knowledge = after(beginning(PLAIN, SHAPE, Tabular(declared)), random_episodes(WORLD.mdp, 6, 2))
-    possible = _dense(knowledge.smoothed()) > 0
+    possible = _dense(knowledge.smoothed_model()) > 0
     laws = [_dense(mdp) for mdp in knowledge.laws(np.random.default_rng(0), 20)]
     for law in laws:
         assert law.min() >= 0
@@ -360,7 +360,7 @@ def test_draws_from_the_posterior_have_the_mean_and_spread_of_a_dirichlet_law():
     knowledge = beginning(features, (1, 2, 1), Tabular([[0, 1], [0, 1]]), initial=np.eye(2)[0])
     counts = replace(knowledge.counts, transitions=np.array([[[[30.0, 10.0]], [[0.0, 0.0]]]]))
     rng = np.random.default_rng(0)
-    drawn = np.array([posterior(counts, rng)[0, 0, 0, 0] for _ in range(2000)])
+    drawn = np.array([draw_posterior(counts, rng)[0, 0, 0, 0] for _ in range(2000)])
     deviation = np.sqrt(30.5 * 10.5 / 41**2 / 42)
     assert abs(drawn.mean() - 30.5 / 41) <= 5 * deviation / np.sqrt(2000)
     assert abs(drawn.std() / deviation - 1) <= 5 / np.sqrt(4000)
@@ -376,7 +376,7 @@ class Underflowing(np.random.Generator):
 def test_draws_that_underflow_are_replaced_by_the_smoothed_law():
     knowledge = beginning(PLAIN, SHAPE, Tabular(WORLD.padded), initial=WORLD.mdp.initial)
     knowledge = knowledge.update(episode([0, WORLD.lists[0][0][0]], [0]))
-    law = posterior(knowledge.counts, Underflowing(np.random.PCG64(0)))
+    law = draw_posterior(knowledge.counts, Underflowing(np.random.PCG64(0)))
     np.testing.assert_array_equal(law.sum(axis=-1), 1.0)
     assert law[0, 0, 0, 0] == 1.0  # the only weight that did not underflow
     s, a = next((s, a) for s, a in np.ndindex(S, A) if len(WORLD.lists[s][a]) == 2)
@@ -385,7 +385,7 @@ def test_draws_that_underflow_are_replaced_by_the_smoothed_law():
 
 def test_nothing_is_known_of_the_start_before_the_first_episode():
     with pytest.raises(bd.ModelError, match="nothing is known of where episodes start: run at least one"):
-        beginning(PLAIN, SHAPE).smoothed()
+        beginning(PLAIN, SHAPE).smoothed_model()
 
 
 def test_features_under_a_law_are_expected_over_it():
@@ -398,7 +398,7 @@ def test_features_under_a_law_are_expected_over_it():
     n, _, _ = _plain_counts(episodes)
     for declared in (None, WORLD.padded):
         knowledge = after(beginning(features, SHAPE, Tabular(declared)), episodes)
-        mdp = knowledge.smoothed()
+        mdp = knowledge.smoothed_model()
         psi, law = knowledge.features(mdp), _dense(mdp)
         _, same = knowledge.estimate
         np.testing.assert_allclose(psi.signals, same.signals, atol=1e-15)
@@ -467,7 +467,7 @@ def test_ranges_enclose_every_episode_and_are_reached(name):
         {"c": cp.sum(x.c) >= -100.0, "v": x.visits[2, 1] <= 2.0, "both": cp.sum(x.a) - cp.sum(x.c) <= 100.0},
     )
     env = Simulator(WORLD.mdp, hidden_start=hidden)
-    linear = prepare_learning(problem, env, Tabular(declared), None, delta=0.1, seed=0).linear
+    linear = set_up(problem, env, Tabular(declared), None, delta=0.1, seed=0).linear
     paid = linear.payments(random_episodes(WORLD.mdp, 1000, 5))
     np.testing.assert_array_equal(linear.numbers, [0, 1, 2, 3])
     assert np.all(paid >= linear.low)

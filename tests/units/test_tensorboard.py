@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual._measured import LOOKS
+from bidual.learning.metrics import PROGRESS_METRICS
 from bidual.models import Tabular
 from bidual.tasks.riverswim import riverswim
 
@@ -64,7 +64,7 @@ def test_the_files_hold_what_the_database_holds(tmp_path, monkeypatch):
     }
     shown = _shown(tmp_path / "runs" / "a" / "tensorboard")
     assert len(stored) > 150
-    assert {name for name, _ in set(shown) - set(stored)} == set(LOOKS)
+    assert {name for name, _ in set(shown) - set(stored)} == set(PROGRESS_METRICS)
     assert {key: shown[key] for key in stored} == stored
 
 

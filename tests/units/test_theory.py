@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.theory import LowRank, Regulator
+from bidual.certificate.theory import LowRank, Regulator
 
 KNR = Regulator(H=10, d=4, B=2.0, Gamma=3.0, delta=0.1, noise=1.5)
 CLASS = LowRank(H=10, d=3, actions=5, models=100, B=2.0, Gamma=3.0, delta=0.1)

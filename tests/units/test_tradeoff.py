@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.cli._cells import Cell, Record
-from bidual.cli._curves import write_curves
 from bidual.cli._options import Options
+from bidual.cli.sweep._curves import write_curves
+from bidual.cli.sweep._jobs import Job, JobRecord
 from bidual.report import Trade, tradeoff_figure
 
 RUNS = [
@@ -43,7 +43,7 @@ def _record(folder, settings, seed=0, *, done=True, **options):
     name = "_".join([*settings, str(seed)])
     effort = {"name": "effort", "value": 1.0, "limit": 2.0}
     result = {"sense": "minimize", "value": 3.0, "lower": None, "upper": None, "constraints": [effort]}
-    return Record(Cell(name, name, folder, told), result if done else None, None, 1)
+    return JobRecord(Job(name, name, folder, told), result if done else None, None, 1)
 
 
 def test_runs_that_differ_in_one_number_have_a_curve(tmp_path):

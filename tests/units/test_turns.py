@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from bidual import Problem
-from bidual.explorers import Mixed
-from bidual.explorers._turns import Owed, in_turn
-from bidual.features import computed, signal
-from bidual.policies import AffineFeedback, ControlPolicy
+from bidual.loop.explorers import PlanMixture
+from bidual.loop.explorers._turns import TurnState, choose_member
+from bidual.problem.features import computed, signal
+from bidual.world.policies import AffineFeedback, ControlPolicy
 
 H = 3
 ROOM = np.ones(1)
@@ -28,16 +28,16 @@ def _mixed(weights, sums):
         AffineFeedback(np.zeros((H, 1)), np.zeros((H, 2)), np.zeros((H, 1, 2))), low=-1 * ROOM, high=ROOM
     )
     expected = tuple(np.tile(np.asarray(one, dtype=float) / H, (H, 1)) for one in sums)
-    return Mixed((policy,) * len(sums), np.asarray(weights, dtype=float), 1, expected)
+    return PlanMixture((policy,) * len(sums), np.asarray(weights, dtype=float), 1, expected)
 
 
 def _run(program, mixtures):
     """The members that were run, and what is owed in the end."""
-    owed, places = None, []
+    turn_state, places = None, []
     for mixed in mixtures:
-        place, owed = in_turn(program, mixed, owed)
+        place, turn_state = choose_member(program, mixed, turn_state)
         places.append(place)
-    return places, owed
+    return places, turn_state
 
 
 @pytest.mark.parametrize("program", [LINEAR, CONVEX, OTHER])
@@ -73,16 +73,16 @@ def test_units_do_not_matter():
 
 
 def test_a_single_member_owes_nothing():
-    place, owed = in_turn(LINEAR, _mixed([1.0], [[1.0, 2.0, 0.0, 0.0]]), None)
+    place, turn_state = choose_member(LINEAR, _mixed([1.0], [[1.0, 2.0, 0.0, 0.0]]), None)
     assert place == 0
-    np.testing.assert_array_equal(owed.debt, [0.0, 0.0])
-    np.testing.assert_array_equal(owed.spread, [0.0, 0.0])
+    np.testing.assert_array_equal(turn_state.debt, [0.0, 0.0])
+    np.testing.assert_array_equal(turn_state.spread, [0.0, 0.0])
 
 
 def test_debts_fade():
     """What was owed from the bad models of the first episodes is not paid back for ever."""
     mixed = _mixed([1.0], [[1.0, 2.0, 0.0, 0.0]])
-    owed = Owed(np.array([100.0, 0.0]), np.ones(2))
+    turn_state = TurnState(np.array([100.0, 0.0]), np.ones(2))
     for _ in range(200):
-        _, owed = in_turn(LINEAR, mixed, owed)
-    assert abs(owed.debt[0]) <= 100 * 0.98**200 * 1.01
+        _, turn_state = choose_member(LINEAR, mixed, turn_state)
+    assert abs(turn_state.debt[0]) <= 100 * 0.98**200 * 1.01

@@ -1,22 +1,19 @@
-"""Bounds that are derived from scratch before anyone sees them.
+"""Independent certificates: bounds derived from scratch before they are reported.
 
-The solver's own numbers are never printed. From the returned policy and a small record (multipliers) this package
-computes both bounds anew, in plain NumPy and SciPy, sharing no code with the planner. Each bound is widened by a
-rounding slack that is derived, not guessed (`rounding`). What does not fit together raises.
+The numbers of the solver itself are never reported. From the returned policy and a small record (multipliers) this
+package computes both bounds anew, in plain NumPy and SciPy, sharing no code with the planner. Each bound is widened by
+a rounding slack that is derived, not guessed (`rounding`). Contradictions raise.
 """
 
-import numpy as np
-from jaxtyping import Float
-
 from bidual.certificate._affine import certify_affine
-from bidual.certificate._controlled import Controlled as Controlled
+from bidual.certificate._controlled import ControlEvidence as ControlEvidence
 from bidual.certificate._controlled import certify_controlled as certify_controlled
 from bidual.certificate._convex import certify_convex
-from bidual.certificate._cuts import multipliers as convex_multipliers
+from bidual.certificate._cuts import multipliers as multipliers
 from bidual.certificate._estimates import MOST_NUMBERS as MOST_NUMBERS
+from bidual.certificate._estimates import EstimateRows as EstimateRows
 from bidual.certificate._estimates import Estimates as Estimates
 from bidual.certificate._estimates import Round as Round
-from bidual.certificate._estimates import Rows as Rows
 from bidual.certificate._estimates import Spans as Spans
 from bidual.certificate._estimates import at_embedding as at_embedding
 from bidual.certificate._estimates import of_round as of_round
@@ -25,23 +22,17 @@ from bidual.certificate._lower import lower_bound as lower_bound
 from bidual.certificate._mixtures import MixtureBounds as MixtureBounds
 from bidual.certificate._mixtures import Mixtures as Mixtures
 from bidual.certificate._mixtures import certify_mixtures as certify_mixtures
-from bidual.certificate._sampled import Sampled as Sampled
+from bidual.certificate._sampled import SampledEvidence as SampledEvidence
 from bidual.certificate._sampled import certify_sampled as certify_sampled
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record
 from bidual.certificate._types import users_bounds as users_bounds
-from bidual.certificate._within import within_class as within_class
-from bidual.convex import AffineProgram, ConvexProgram
-
-
-def multipliers(program: AffineProgram | ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
-    """The multipliers of the scalar constraints, whatever the record is made of."""
-    return record.gamma if isinstance(program, AffineProgram) else convex_multipliers(program, record)
+from bidual.certificate._within import narrow_by_class as narrow_by_class
 
 
 def certify(evidence: Evidence) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
-    if isinstance(evidence.program, AffineProgram):
-        return certify_affine(evidence, evidence.program)
-    return certify_convex(evidence, evidence.program)
+    return evidence.program.dispatch(
+        lambda rows: certify_affine(evidence, rows), lambda cones: certify_convex(evidence, cones)
+    )

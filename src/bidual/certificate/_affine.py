@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
+from bidual._base.errors import CertificateError
 from bidual.certificate._evaluate import check_policy, expected_start, kernels_of, minimum, roll_out
 from bidual.certificate._types import Certificate, Evidence, Record, of_policy
-from bidual.convex import AffineProgram
-from bidual.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, value_slack
+from bidual.problem.convex import AffineProgram
 
 
 def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
@@ -29,16 +29,16 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
-    shown = of_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
+    certificate = of_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
     bound = _dual_bound(evidence, program, kernels)
     if record.objective_weight == 0:
-        return replace(shown, conflict=bound)
-    _check_weak_duality(shown, record, bound)
-    return replace(shown, lower=bound)
+        return replace(certificate, conflict=bound)
+    _check_weak_duality(certificate, record, bound)
+    return replace(certificate, lower=bound)
 
 
 def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> float:
-    """The least  w f(Psi) + gamma . g(Psi)  over all policies, from below.
+    """Bound the least  w f(Psi) + gamma . g(Psi)  over all policies from below.
 
     With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
     violates some row by at least this many of its units.
@@ -55,7 +55,7 @@ def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr
 def _evaluate(
     evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]
 ) -> tuple[float, Float[np.ndarray, "m"], float, Float[np.ndarray, "m"]]:
-    """The policy's f and g, backward, each with its rounding slack.
+    """Compute the policy's f and g, backward, each with its rounding slack.
 
     Backward because its sums are short (A K terms per state), so that the slack stays near the precision of the
     numbers; the forward sums run over all predecessors of a state.
@@ -112,8 +112,8 @@ def _check_second_opinion(
         raise CertificateError(f"two evaluations of the policy disagree: {value!r} backward, {f_forward!r} forward")
 
 
-def _check_weak_duality(shown: Certificate, record: Record, bound: float) -> None:
-    """Lower <= upper + sum_i |gamma_i| violation_i, whatever the policy: anything else is a bug."""
-    room = shown.upper + float(np.abs(record.gamma) @ shown.violations_upper)
+def _check_weak_duality(certificate: Certificate, record: Record, bound: float) -> None:
+    """Check that lower <= upper + sum_i |gamma_i| violation_i, which holds for every policy."""
+    room = certificate.upper + float(np.abs(record.gamma) @ certificate.violations_upper)
     if not bound <= room:
         raise CertificateError(f"the lower bound {bound!r} exceeds what the policy proves, {room!r}")

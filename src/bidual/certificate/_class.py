@@ -1,8 +1,8 @@
-"""The least value of a linear cost over a class of laws: computed anew, with dense laws, for what `models` describes.
+"""The least value of a linear cost over a class of laws, computed anew with dense laws.
 
 Combinations of candidates are followed from the last step backwards for as long as there are not too many; beyond that
 the least of their values is taken state by state, and every state and action may have a candidate of its own. Neither
-can raise the minimum. The rounding error is carried along, and with it what the candidates miss to be laws.
+can raise the minimum. The rounding error is carried along, with the defects of the candidates as laws.
 """
 
 from typing import NamedTuple
@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bidual._errors import CertificateError
-from bidual._types import at_step
+from bidual._base.errors import CertificateError
+from bidual._base.types import at_step
 from bidual.certificate._ball import Least, ball_minimum
-from bidual.features import Pieces
-from bidual.models import Paid, Plausible, paid_on_lists
-from bidual.rounding import EPS
+from bidual.certificate.rounding import EPS
+from bidual.models import ArrivalRewards, Plausible, compute_arrival_rewards
+from bidual.problem.features import Pieces
 
 _MOST = 10_000  # combinations that are followed
 _LARGE = 2 * 10**7  # numbers in one array
 
 
-class Laws(NamedTuple):
-    """The candidates of a step as dense laws, and how far a mean of numbers up to 1 under them may be wrong."""
+class DenseLaws(NamedTuple):
+    """The candidates of a step as dense laws, and the largest error of a mean of numbers up to 1 under them."""
 
     dense: Float[np.ndarray, "k S A S"]
     defect: float
@@ -36,41 +36,41 @@ def least_over_class(
     terms: int,
     table: Float[np.ndarray, "H S A"] | None = None,
 ) -> Least:
-    """The least theta . Psi over laws, and over policies where none is given, from below.
+    """Bound the least theta . Psi over laws, and over policies where none is given, from below.
 
-    `magnitude` and `terms` say what theta is a sum of.
+    Theta is a sum of `terms` numbers with absolute values of `magnitude` in all.
     """
     if not np.all(np.isfinite(theta)):
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
-    paid, allowed = paid_on_lists(pieces, model.counts, model.delta), model.counts.support.allowed
+    rewards, allowed = compute_arrival_rewards(pieces, model.counts, model.delta), model.counts.support.allowed
     (S, A), last = allowed.shape, len(theta) - 1
     V, error = np.zeros((1, S)), 0.0
     for h in reversed(range(len(theta))):
-        laws = laws_of(model, h, only=h == last and not paid.positions)
+        laws = laws_of(model, h, only=h == last and not rewards.positions)
         room = max(1, min(_MOST, _LARGE // (S * A * max(len(laws.dense), 1))))
         if len(V) * len(laws.dense) > room:
             V = V.min(axis=0, keepdims=True)
-        arrived = _arrived(model, paid, theta[h], laws, h)
-        Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrived[:, None]
-        error += laws.defect * float(np.abs(V).max() + _largest(paid, theta[h], h))
-        V = _acted(Q, allowed, None if table is None else table[h]).reshape(-1, S)
+        arrivals = _expected_arrivals(model, rewards, theta[h], laws, h)
+        Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrivals[:, None]
+        error += laws.defect * float(np.abs(V).max() + _largest(rewards, theta[h], h))
+        V = _action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
         V = V if len(V) <= room else V.min(axis=0, keepdims=True)
     value, lost = _start(model, V)
     sums = (len(theta) * (6 * A + S + 8) + pieces.psi.dimension + terms + 4) * EPS
     return Least(value, error + lost + sums * float(np.sum(magnitude * pieces.peaks())))
 
 
-def _acted(
+def _action_values(
     Q: Float[np.ndarray, "k b S A"], allowed: Bool[np.ndarray, "S A"], actions: Float[np.ndarray, "S A"] | None
 ) -> Float[np.ndarray, "k b S"]:
-    """The value of the best action, or of those that a policy takes."""
+    """Return the value of the best action, or of the actions of a policy."""
     if actions is None:
         return np.where(allowed, Q, np.inf).min(axis=-1)
     return np.einsum("kbsa,sa->kbs", np.where(allowed, Q, 0.0), actions)
 
 
-def laws_of(model: Plausible, h: int, *, only: bool) -> Laws:
-    """All candidates of a step that may be true; one of them where it does not matter which."""
+def laws_of(model: Plausible, h: int, *, only: bool) -> DenseLaws:
+    """Return all candidates of a step that may be true; with `only`, the first of them."""
     factors = model.factors[h]
     numbers = np.flatnonzero(model.inside[h, : factors.count])
     if not numbers.size:
@@ -81,30 +81,30 @@ def laws_of(model: Plausible, h: int, *, only: bool) -> Laws:
     row = np.where(model.counts.support.allowed, 1.0, 0.0)
     missing = np.abs(dense.sum(axis=-1) - 1) + 2 * np.maximum(-dense, 0.0).sum(axis=-1)
     rounding = (factors.phis.shape[-1] + 4) * EPS * sizes.sum(axis=-1)
-    return Laws(dense, float(((missing + rounding) * row).max()))
+    return DenseLaws(dense, float(((missing + rounding) * row).max()))
 
 
-def _arrived(
-    model: Plausible, paid: Paid, theta: Float[np.ndarray, "d"], laws: Laws, h: int
+def _expected_arrivals(
+    model: Plausible, rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], laws: DenseLaws, h: int
 ) -> Float[np.ndarray, "k S A"]:
-    """What signals on arrival are expected to pay at least."""
+    """Return the least expected value of the signals on arrival."""
     k, S, A, _ = laws.dense.shape
-    if not paid.positions:
+    if not rewards.positions:
         return np.zeros((k, S, A))
-    support, t = model.counts.support, theta[list(paid.positions)]
-    W = np.tensordot(np.maximum(t, 0), at_step(paid.low, h), axes=1)
-    W = W + np.tensordot(np.minimum(t, 0), at_step(paid.high, h), axes=1)
+    support, t = model.counts.support, theta[list(rewards.positions)]
+    W = np.tensordot(np.maximum(t, 0), at_step(rewards.low, h), axes=1)
+    W = W + np.tensordot(np.minimum(t, 0), at_step(rewards.high, h), axes=1)
     everywhere = np.zeros((S, A, S))
     s, a, place = np.nonzero(support.states >= 0)
     everywhere[s, a, support.states[s, a, place]] = W[s, a, place]
     return np.sum(laws.dense * everywhere, axis=-1)
 
 
-def _largest(paid: Paid, theta: Float[np.ndarray, "d"], h: int) -> float:
-    if not paid.positions:
+def _largest(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: int) -> float:
+    if not rewards.positions:
         return 0.0
-    t = np.abs(theta[list(paid.positions)])
-    ends = np.maximum(np.abs(at_step(paid.low, h)), np.abs(at_step(paid.high, h)))
+    t = np.abs(theta[list(rewards.positions)])
+    ends = np.maximum(np.abs(at_step(rewards.low, h)), np.abs(at_step(rewards.high, h)))
     return float(np.tensordot(t, ends, axes=1).max())
 
 

@@ -1,8 +1,8 @@
-"""The certificate of a learned policy of controls: what others can reach at best, and what this one pays.
+"""The certificate of a learned policy of controls: a bound on all policies, and the value of this one.
 
-* lower: the record's linear cost, minimised over all linear laws that may be true (`_quadratic`); nothing where
+* lower: the record's linear cost, minimised over all linear laws that may be true (`_quadratic`); none where
   dynamics or costs are of another kind;
-* upper: fresh episodes of the policy (`_estimates`), for what signals with declared bounds can pay.
+* upper: fresh episodes of the policy (`_estimates`), for signals with declared bounds.
 """
 
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import CertificateError, EnvError, ProblemError
-from bidual.bounds import Split
-from bidual.certificate._estimates import Estimates, Round, Rows, Spans, at_embedding, image_rows, of_round
+from bidual._base.errors import CertificateError, EnvError, ProblemError
+from bidual.certificate._estimates import EstimateRows, Estimates, Round, Spans, at_embedding, image_rows, of_round
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._types import Certificate, Record
-from bidual.convex import AffineProgram, ConvexProgram
-from bidual.features import Pieces
+from bidual.certificate.bounds import Split
+from bidual.certificate.rounding import EPS
 from bidual.models import LinearLaws
-from bidual.rounding import EPS
+from bidual.problem.convex import AbstractProgram
+from bidual.problem.features import Pieces
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Controlled:
-    """All that the certificate of a learned policy of controls rests on."""
+class ControlEvidence:
+    """The evidence for the certificate of a learned policy of controls."""
 
-    program: AffineProgram | ConvexProgram
+    program: AbstractProgram
     pieces: Pieces
     record: Record | None  # None: nothing is claimed of other policies
     laws: LinearLaws | None
@@ -39,15 +39,15 @@ class Controlled:
     embedding: Float[np.ndarray, "H d"] | None  # in the learned model, where there was no round: a guess
 
 
-def certify_controlled(evidence: Controlled, rows: Rows) -> Certificate:
+def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certificate:
     """Derive every bound from the evidence; `rows` are the functionals of its program that are linear."""
     program, rounds = evidence.program, evidence.rounds
     if len({seen.number for seen in rounds}) < len(rounds):
         raise CertificateError("two rounds of evaluation have the same number: each needs a share of delta of its own")
     _check_spans("functional", evidence.pieces, evidence.linear, rows)
     if evidence.corners is not None:
-        assert isinstance(program, ConvexProgram)  # nothing else has an image
-        _check_spans("number", evidence.pieces, evidence.corners, image_rows(program))
+        assert program.curved is not None  # nothing else has an image
+        _check_spans("number", evidence.pieces, evidence.corners, image_rows(program.curved))
     try:
         estimates = _estimates(evidence)
     except (ProblemError, EnvError) as error:
@@ -66,7 +66,7 @@ def certify_controlled(evidence: Controlled, rows: Rows) -> Certificate:
     )
 
 
-def _lower(evidence: Controlled) -> float | None:
+def _lower(evidence: ControlEvidence) -> float | None:
     record, laws = evidence.record, evidence.laws
     if record is None or laws is None or record.objective_weight != 1.0:
         return None
@@ -74,17 +74,17 @@ def _lower(evidence: Controlled) -> float | None:
     return bound if bound is not None and np.isfinite(bound) else None
 
 
-def _estimates(evidence: Controlled) -> Estimates:
+def _estimates(evidence: ControlEvidence) -> Estimates:
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
         mean = np.full(1 + program.equality.size, np.nan) if embedding is None else at_embedding(program, embedding)
         return Estimates.unbounded(mean, 0)
     found = (of_round(program, evidence.linear, evidence.corners, evidence.split, seen) for seen in evidence.rounds)
-    return reduce(Estimates.within, found)
+    return reduce(Estimates.combine, found)
 
 
-def _check_spans(what: str, pieces: Pieces, spans: Spans, rows: Rows) -> None:
-    """Raise where a functional is not linear, or where a range is narrower than the bounds of the signals."""
+def _check_spans(what: str, pieces: Pieces, spans: Spans, rows: EstimateRows) -> None:
+    """Check that functionals are linear, and that no range is narrower than the bounds of the signals."""
     strange = np.setdiff1d(spans.numbers, rows.numbers).tolist()
     if strange:
         raise CertificateError(f"{what} {strange[0]} is not linear: an average of what it paid proves nothing")

@@ -1,8 +1,7 @@
 """The certificate of a convex problem.
 
 * lower: a linear function of the image below the problem (`_cuts`), minimised by a fresh backward induction;
-* upper: the policy's embedding, forward, with the error that its sums can have, and f and g of it as CVXPY evaluates
-  them;
+* upper: the policy's embedding, forward, with the error of its sums, and f and g of it as CVXPY evaluates them;
 * the linear cost evaluated backward under the policy, as a second opinion on the embedding.
 """
 
@@ -13,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual._errors import CertificateError, ProblemError
-from bidual.certificate._cuts import Cut, cut_of, multipliers
+from bidual._base.errors import CertificateError, ProblemError
+from bidual.certificate._cuts import AffineCut, cut_of, multipliers
 from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
 from bidual.certificate._types import Certificate, Evidence, of_policy
-from bidual.convex import ConvexProgram
-from bidual.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, value_slack
+from bidual.problem.convex import ConvexProgram
 
 
 def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
@@ -27,23 +26,23 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     check_policy(evidence)
     kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
-    shown = _evaluate(evidence, program, kernels, visits, embedding)
+    certificate = _evaluate(evidence, program, kernels, visits, embedding)
     cut = cut_of(program, record, _reach(evidence, program))
     if cut is None:
-        return shown  # and no bound
+        return certificate  # and no bound
     theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, kernels, theta, embedding)
     bound = _dual_bound(evidence, program, cut, kernels, theta)
     if record.objective_weight == 0:
-        if not bound <= float(np.max(shown.violations_upper / program.units, initial=0.0)):
+        if not bound <= float(np.max(certificate.violations_upper / program.units, initial=0.0)):
             raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
-        return replace(shown, conflict=bound)
-    _check_weak_duality(shown, multipliers(program, record), bound)
-    return replace(shown, lower=bound)
+        return replace(certificate, conflict=bound)
+    _check_weak_duality(certificate, multipliers(program, record), bound)
+    return replace(certificate, lower=bound)
 
 
 def _reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
-    """No image of a policy is larger than this."""
+    """Bound the absolute values of the images of all policies."""
     peaks = np.broadcast_to(evidence.psi.peaks(), (evidence.mdp.horizon, evidence.psi.dimension))
     return np.abs(program.image.offset) + program.image.spread(peaks)
 
@@ -75,7 +74,7 @@ def _evaluate(
 def _image_error(
     evidence: Evidence, program: ConvexProgram, kernels: list[sp.csr_array], embedding: Float[np.ndarray, "H d"]
 ) -> Float[np.ndarray, "n"]:
-    """How far rounding can have moved the image of the policy."""
+    """Bound the rounding error of the image of the policy."""
     relative = forward_error(evidence.mdp, kernels)
     signals, *_ = evidence.psi.sizes
     size = np.abs(embedding)
@@ -88,9 +87,13 @@ def _image_error(
 
 
 def _dual_bound(
-    evidence: Evidence, program: ConvexProgram, cut: Cut, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]
+    evidence: Evidence,
+    program: ConvexProgram,
+    cut: AffineCut,
+    kernels: list[sp.csr_array],
+    theta: Float[np.ndarray, "H d"],
 ) -> float:
-    """The least value of the problem (or violation) over all policies, from below."""
+    """Bound the least value of the problem (or violation) over all policies from below."""
     image = program.image
     magnitude = abs(image.matrix).T @ cut.magnitude
     magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
@@ -117,15 +120,15 @@ def _check_second_opinion(
     theta: Float[np.ndarray, "H d"],
     embedding: Float[np.ndarray, "H d"],
 ) -> None:
-    """Theta . Psi of the policy, forward and backward."""
+    """Check that theta . Psi of the policy agrees forward and backward."""
     forward, backward = float(np.vdot(theta, embedding)), backward_value(evidence, kernels, theta)
     slack = float(value_slack(evidence.mdp, evidence.psi, np.abs(theta)[None], 1)[0])
     if not abs(forward - backward) <= (2.0 + evidence.mdp.num_states) * slack:
         raise CertificateError(f"two evaluations of the policy disagree: {backward!r} backward, {forward!r} forward")
 
 
-def _check_weak_duality(shown: Certificate, gamma: Float[np.ndarray, "m"], bound: float) -> None:
-    """Lower <= upper + sum_i |gamma_i| violation_i, whatever the policy: anything else is a bug."""
-    room = shown.upper + float(np.abs(gamma) @ shown.violations_upper)
+def _check_weak_duality(certificate: Certificate, gamma: Float[np.ndarray, "m"], bound: float) -> None:
+    """Check that lower <= upper + sum_i |gamma_i| violation_i, which holds for every policy."""
+    room = certificate.upper + float(np.abs(gamma) @ certificate.violations_upper)
     if not bound <= room:
         raise CertificateError(f"the lower bound {bound!r} exceeds what the policy proves, {room!r}")

@@ -1,6 +1,6 @@
-"""Linear functions below a convex problem, made of multipliers or of subgradients, with what rounding can have moved.
+"""Linear functions below a convex problem, from multipliers or subgradients, with their rounding errors.
 
-They come from multipliers of the cone form, shown to have an exactly dual-feasible vector in a box around them
+They come from multipliers of the cone form with a proof that a box around them contains an exactly dual-feasible vector
 (`convex.movement`), or from subgradients of f and g at a point, as CVXPY evaluates them.
 """
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
+from bidual._base.errors import CertificateError
 from bidual.certificate._types import Record
-from bidual.convex import ConvexProgram, movement
-from bidual.rounding import EPS
+from bidual.certificate.rounding import EPS
+from bidual.problem.convex import AbstractProgram, ConvexProgram, movement
 
 
-class Cut(NamedTuple):
+class AffineCut(NamedTuple):
     """A linear function below the problem: no feasible point costs less than constant + slope . y, up to `slack`."""
 
     constant: float
@@ -26,33 +26,30 @@ class Cut(NamedTuple):
     slack: float
 
 
-def cut_of(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> Cut | None:
-    """The cut that a record stands for, None where it has no multipliers; no image of a policy is above `reach`."""
+def cut_of(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> AffineCut | None:
+    """Return the cut of a record, None where it has no multipliers; no image of a policy is above `reach`."""
     if record.point is not None:
         return _from_gradients(program, record, record.point, reach)
     return _from_multipliers(program, record, reach) if _has_multipliers(program, record) else None
 
 
-def multipliers(program: ConvexProgram, record: Record) -> Float[np.ndarray, "m"]:
-    """The multipliers of the scalar constraints."""
-    if record.point is not None:
-        return record.gamma
-    form = program.main if record.objective_weight == 1 else program.violation
-    return np.zeros(program.units.size) if form is None else form.gamma(record.gamma, program.units.size)
+def multipliers(program: AbstractProgram, record: Record) -> Float[np.ndarray, "m"]:
+    """Return the multipliers of the scalar constraints, for every kind of record."""
+    return program.multipliers(record.gamma, record.objective_weight, of_rows=record.point is not None)
 
 
 def _has_multipliers(program: ConvexProgram, record: Record) -> bool:
-    """Whether there are any; a form without rows and without other costs has none and needs none."""
-    form = program.main if record.objective_weight == 1 else program.violation
+    """Return whether there are multipliers; a form without rows and without other costs needs none."""
+    form = program.form(record.objective_weight)
     return record.gamma.size > 0 or (form is not None and form.h.size == 0 and not np.any(form.c_u))
 
 
-def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> Cut:
-    """The cut of multipliers of the cone form, which must have an exactly feasible vector close by."""
+def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> AffineCut:
+    """Return the cut of multipliers of the cone form, which must have an exactly feasible vector nearby."""
     weight, lam = record.objective_weight, record.gamma
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(lam)):
         raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
-    form = program.main if weight == 1 else program.violation
+    form = program.form(weight)
     if form is None or lam.shape != form.h.shape:
         raise CertificateError(f"the record has {lam.size} multipliers, which do not fit the problem's cone form")
     room = movement(form, lam)
@@ -65,13 +62,13 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     rounding = (lam.size + 4) * EPS * (abs(form.offset) + float(np.abs(lam) @ np.abs(form.h)))
     moved = float(room @ (np.abs(form.h) + abs(form.G_y) @ reach))
     magnitude = np.abs(form.c_y) + abs(form.G_y).T @ np.abs(lam)
-    return Cut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
+    return AffineCut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
 
 
 def _from_gradients(
     program: ConvexProgram, record: Record, q: Float[np.ndarray, "n"], reach: Float[np.ndarray, "n"]
-) -> Cut:
-    """The cut of subgradients at a point: w f(q) + gamma . g(q) + slope . (y - q)."""
+) -> AffineCut:
+    """Return the cut of subgradients at a point: w f(q) + gamma . g(q) + slope . (y - q)."""
     weight, gamma = record.objective_weight, record.gamma
     finite = np.all(np.isfinite(gamma)) and np.all(np.isfinite(q))
     if weight not in (0.0, 1.0) or not finite or q.shape != program.image.offset.shape or program.num_auxiliary:
@@ -90,4 +87,4 @@ def _from_gradients(
     rounding = 64 * EPS * float(np.abs(slope) @ (reach + np.abs(q)))
     evaluated = weight * max(1.0, f_largest) + float(np.abs(gamma) @ np.maximum(1.0, g_largest))
     rounding += 16 * EPS * math.sqrt(q.size) * evaluated
-    return Cut(level - float(slope @ q), slope, np.abs(slope), 2, rounding)
+    return AffineCut(level - float(slope @ q), slope, np.abs(slope), 2, rounding)

@@ -1,6 +1,6 @@
-"""What episodes say about one policy: means, and bounds that hold together.
+"""Estimates of one policy from episodes: means, and bounds that hold together.
 
-What is linear has a betting interval; a convex function of a few numbers is bounded at the worst corner of their
+A linear functional has a betting interval; a convex function of a few numbers is bounded at the worst corner of their
 intervals: a convex function on a box is largest at one of them.
 """
 
@@ -12,13 +12,13 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bidual import bounds
-from bidual._errors import EnvError
-from bidual.bounds import Alone, Split
-from bidual.convex import AffineProgram, ConvexProgram
+from bidual._base.errors import EnvError
+from bidual.certificate import bounds
+from bidual.certificate.bounds import Alone, Split
+from bidual.problem.convex import AbstractProgram, ConvexProgram
 
-MOST_NUMBERS = 8  # that corners are made of: 256 of them, each an evaluation by CVXPY
-_EVALUATED = 1e-9  # of values as CVXPY computes them, and far more than it loses
+MOST_NUMBERS = 8  # the dimension of corners: 256 of them, each an evaluation by CVXPY
+_EVALUATED = 1e-9  # the relative error of CVXPY's values, far above the actual one
 
 
 @final
@@ -27,9 +27,9 @@ class Round:
     """Fresh episodes of one policy, whose number was fixed before the first of them."""
 
     number: int  # of the round: 1, 2, ...
-    paid: Float[np.ndarray, "n r"]  # the linear functionals of every episode
-    image: Float[np.ndarray, "n k"] | None  # the image of every episode, where corners are to be bounded
-    embedding: Float[np.ndarray, "H d"] | None  # of all of them on average, where a functional is curved
+    values: Float[np.ndarray, "n r"]  # the linear functionals of every episode
+    image: Float[np.ndarray, "n k"] | None  # the image of every episode, where corners are bounded
+    embedding: Float[np.ndarray, "H d"] | None  # the mean over the episodes, where a functional is curved
 
 
 class Spans(NamedTuple):
@@ -40,7 +40,7 @@ class Spans(NamedTuple):
     high: Float[np.ndarray, "r"]
 
 
-class Rows(NamedTuple):
+class EstimateRows(NamedTuple):
     """Linear functionals rows . Psi + constants, by number."""
 
     numbers: Int[np.ndarray, "r"]
@@ -53,21 +53,21 @@ class Rows(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """f (number 0) and g (from 1 on): what was seen on average, and bounds; infinite where nothing is claimed."""
+    """f (number 0) and g (from 1 on): means over episodes, and bounds; infinite where nothing is claimed."""
 
     mean: Float[np.ndarray, "rows"]
     lower: Float[np.ndarray, "rows"]
     upper: Float[np.ndarray, "rows"]
     episodes: int
-    rounds: tuple[Round, ...] = ()  # that the bounds come from
+    rounds: tuple[Round, ...] = ()  # the rounds behind the bounds
 
     @classmethod
     def unbounded(cls, mean: Float[np.ndarray, "rows"], count: int, rounds: tuple[Round, ...] = ()) -> "Estimates":
-        """Means of `count` episodes, and nothing claimed yet."""
+        """Return the means of `count` episodes without any bounds."""
         return cls(mean, np.full(mean.shape, -np.inf), np.full(mean.shape, np.inf), count, rounds)
 
-    def within(self, other: "Estimates") -> "Estimates":
-        """Both at once: the mean over all episodes, and the better of the bounds."""
+    def combine(self, other: "Estimates") -> "Estimates":
+        """Combine two estimates: the mean over all episodes, and the better of the bounds."""
         if self.episodes == 0:
             return other
         total = self.episodes + other.episodes
@@ -79,10 +79,10 @@ class Estimates:
             rounds=(*self.rounds, *other.rounds),
         )
 
-    def narrowed(
+    def narrow(
         self, mean: Float[np.ndarray, "rows"], lower: Float[np.ndarray, "rows"], upper: Float[np.ndarray, "rows"]
     ) -> "Estimates":
-        """With bounds that hold besides, and another guess, or what is nearest to it between all bounds."""
+        """Intersect with further valid bounds, and replace the mean by another guess, clipped to all bounds."""
         for i in np.flatnonzero((lower > self.upper) | (upper < self.lower))[:1]:
             what = f"constraint row {i}" if i else "the objective"
             raise EnvError(
@@ -94,34 +94,28 @@ class Estimates:
         return replace(self, mean=np.clip(mean, lower, upper), lower=lower, upper=upper)
 
     def over(self, equality: Bool[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-        """How far every row may be from holding."""
+        """Bound the violation of every row from above."""
         low, high = self.lower[1:], self.upper[1:]
         return np.where(equality, np.maximum(np.abs(low), np.abs(high)), np.maximum(high, 0.0))
 
 
-def at_embedding(
-    program: AffineProgram | ConvexProgram, embedding: Float[np.ndarray, "H d"]
-) -> Float[np.ndarray, "rows"]:
-    """F and g of an embedding."""
-    if isinstance(program, AffineProgram):
-        f, g = program.values(embedding)
-    else:
-        f, g = program.functions.values(program.image(embedding), np.zeros(program.num_auxiliary))
-    return np.append(f, g)
+def at_embedding(program: AbstractProgram, embedding: Float[np.ndarray, "H d"]) -> Float[np.ndarray, "rows"]:
+    """Evaluate f and g at an embedding."""
+    return np.append(*program.at(embedding))
 
 
 def of_round(
-    program: AffineProgram | ConvexProgram, linear: Spans, corners: Spans | None, split: Split | Alone, seen: Round
+    program: AbstractProgram, linear: Spans, corners: Spans | None, split: Split | Alone, seen: Round
 ) -> Estimates:
-    """What a round says of its policy: curved functionals at the mean embedding, linear ones with intervals."""
+    """Estimate a policy from one round: curved functionals at the mean embedding, linear ones with intervals."""
     empty = np.zeros(1 + program.equality.size)
     mean = empty if seen.embedding is None else at_embedding(program, seen.embedding)
-    found = Estimates.unbounded(mean, len(seen.paid), (seen,))
+    found = Estimates.unbounded(mean, len(seen.values), (seen,))
     claims = linear.numbers.size + (corners is not None)
     delta_lower, delta_upper = split.evaluation(seen.number, max(1, claims))
-    if corners is not None and seen.image is not None and isinstance(program, ConvexProgram):
-        found.upper[:] = worst_corner(program, corners, seen.image, delta_lower + delta_upper)
-    for samples, place, low, high in zip(seen.paid.T, *linear, strict=True):
+    if corners is not None and seen.image is not None and program.curved is not None:
+        found.upper[:] = worst_corner(program.curved, corners, seen.image, delta_lower + delta_upper)
+    for samples, place, low, high in zip(seen.values.T, *linear, strict=True):
         found.mean[place] = samples.mean()
         found.lower[place] = bounds.lower(samples, float(low), float(high), delta_lower)
         found.upper[place] = bounds.upper(samples, float(low), float(high), delta_upper)
@@ -131,7 +125,7 @@ def of_round(
 def worst_corner(
     program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float
 ) -> Float[np.ndarray, "rows"]:
-    """F and g are at most this, all at once with probability 1 - delta."""
+    """Bound f and g from above, jointly with probability 1 - delta."""
     share = delta / spans.low.size
     ends = [
         bounds.interval(samples, float(low), float(high), share)
@@ -141,14 +135,14 @@ def worst_corner(
 
 
 def at_corners(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Float[np.ndarray, "rows"]:
-    """The most that f and g can be where every number is between its ends."""
+    """Bound f and g from above over a box, given the interval of every number."""
     values = [program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
     worst = np.max([np.append(f, g) for f, g in values], axis=0)
     return np.where(np.isnan(worst), np.inf, worst + _EVALUATED * np.maximum(1.0, np.abs(worst)))
 
 
-def image_rows(program: ConvexProgram) -> Rows:
-    """The numbers that f and g are functions of."""
+def image_rows(program: ConvexProgram) -> EstimateRows:
+    """Return the image as linear functionals of the embedding."""
     image, units = program.image, np.eye(program.image.size)
     rows = np.array([image.adjoint(unit) for unit in units])
-    return Rows(np.arange(image.size), rows, image.offset, np.abs(rows), 1)
+    return EstimateRows(np.arange(image.size), rows, image.offset, np.abs(rows), 1)

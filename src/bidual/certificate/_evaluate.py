@@ -1,4 +1,4 @@
-"""A policy evaluated and a linear cost minimised, in plain NumPy and SciPy: no code shared with the planner."""
+"""Policy evaluation and minimisation of a linear cost, in plain NumPy and SciPy: no code shared with the planner."""
 
 import math
 
@@ -6,15 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
-from bidual._types import at_step
+from bidual._base.errors import CertificateError
+from bidual._base.types import at_step
 from bidual.certificate._types import Evidence
-from bidual.mdp import TabularMDP
-from bidual.rounding import EPS
+from bidual.certificate.rounding import EPS
+from bidual.world.mdp import TabularMDP
 
 
 def minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
-    """The least theta . Psi over all policies, up to rounding."""
+    """Compute the least theta . Psi over all policies, up to rounding."""
     mdp, forbidden = evidence.mdp, ~evidence.mdp.actions
     V = np.zeros(mdp.num_states)
     for h in reversed(range(mdp.horizon)):
@@ -24,7 +24,7 @@ def minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.nda
 
 
 def backward_value(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
-    """Theta . Psi of the policy, by evaluating it backward."""
+    """Compute theta . Psi of the policy, by evaluating it backward."""
     V = np.zeros(evidence.mdp.num_states)
     for h in reversed(range(evidence.mdp.horizon)):
         Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(evidence.mdp.actions.shape)
@@ -33,7 +33,7 @@ def backward_value(evidence: Evidence, kernels: list[sp.csr_array], theta: Float
 
 
 def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
-    """The relative error of a state's visits after H steps forward.
+    """Bound the relative error of a state's visits after H steps forward.
 
     All terms are probabilities, so nothing cancels: a step sums as many products as the state has ways in (at most
     `ways`, of two roundings each), and the errors of the steps add up. eps is twice the unit roundoff.
@@ -43,7 +43,7 @@ def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
 
 
 def kernels_of(mdp: TabularMDP) -> list[sp.csr_array]:
-    """The transition law of every step, or the one law of all steps, as a sparse (S A, S) matrix."""
+    """Return the law of every step, or the one law of all steps, as a sparse (S A, S) matrix."""
     lists = mdp.successors
     S, A, K = lists.states.shape[1:]
     rows = np.arange(S * A + 1) * K
@@ -76,12 +76,12 @@ def roll_out(
 
 
 def expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
-    """E V(s_1), with an exactly rounded sum: the start law may have many states."""
+    """Compute E V(s_1), with an exactly rounded sum: the start law may have many states."""
     return float(expected_starts(mdp, V[None])[0])
 
 
 def expected_starts(mdp: TabularMDP, V: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n"]:
-    """E V(s_1) of n functions."""
+    """Compute E V(s_1) of n functions."""
     start = np.flatnonzero(mdp.initial)
     return np.array([math.fsum(terms) for terms in (mdp.initial[start] * V[:, start]).tolist()])
 

@@ -3,30 +3,35 @@
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
+from bidual._base.errors import CertificateError
 from bidual.certificate._ball import Least
 from bidual.certificate._class import least_over_class
 from bidual.certificate._cuts import cut_of
 from bidual.certificate._optimistic import least_over_set
 from bidual.certificate._quadratic import least_over_laws
 from bidual.certificate._types import Record
-from bidual.convex import AffineProgram, ConvexProgram
-from bidual.features import Pieces
+from bidual.certificate.rounding import EPS
 from bidual.models import LinearLaws, Plausible, Rectangular
-from bidual.rounding import EPS
+from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram
+from bidual.problem.features import Pieces
 
 
 def lower_bound(
-    program: AffineProgram | ConvexProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
+    program: AbstractProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
 ) -> float | None:
-    """The bound that a record proves over all laws of a model: on the optimum, or with weight 0 on the violation.
+    """Return the bound of a record over all laws of a model: on the optimum, or with weight 0 on the violation.
 
     None where the record has no multipliers. It holds if the true law is among those of the model.
     """
-    horizon = _horizon(program)
-    if isinstance(program, AffineProgram):
-        return _affine(program, record, model, pieces)
-    peaks = np.broadcast_to(pieces.peaks(), (horizon, pieces.psi.dimension))
+    return program.dispatch(
+        lambda rows: _affine(rows, record, model, pieces), lambda cones: _convex(cones, record, model, pieces)
+    )
+
+
+def _convex(
+    program: ConvexProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
+) -> float | None:
+    peaks = np.broadcast_to(pieces.peaks(), (program.horizon, pieces.psi.dimension))
     image = program.image
     cut = cut_of(program, record, np.abs(image.offset) + image.spread(peaks))
     if cut is None:
@@ -57,10 +62,6 @@ def _affine(
     return least.value + weight * program.offset - float(gamma @ program.limits) - least.error - 4 * EPS * constants
 
 
-def _horizon(program: AffineProgram | ConvexProgram) -> int:
-    return len(program.objective) if isinstance(program, AffineProgram) else program.image.horizon
-
-
 def _least(
     model: Rectangular | Plausible | LinearLaws,
     pieces: Pieces,
@@ -68,7 +69,7 @@ def _least(
     magnitude: Float[np.ndarray, "H d"],
     terms: int,
 ) -> Least:
-    """The least theta . Psi over policies and laws."""
+    """Bound the least theta . Psi over policies and laws."""
     if isinstance(model, LinearLaws):
         return least_over_laws(model, theta, magnitude, terms)
     if isinstance(model, Plausible):

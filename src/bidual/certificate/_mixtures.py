@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from bidual._errors import CertificateError
-from bidual._types import at_step
+from bidual._base.errors import CertificateError
+from bidual._base.types import at_step
 from bidual.certificate._evaluate import expected_starts, kernels_of
-from bidual.convex import AffineProgram
-from bidual.features import Psi
-from bidual.mdp import TabularMDP
-from bidual.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, value_slack
+from bidual.problem.convex import AffineProgram
+from bidual.problem.features import Psi
+from bidual.world.mdp import TabularMDP
 
 _ENTRIES = 2_000_000  # of the model, times plans evaluated at once: some tens of megabytes
 
@@ -27,9 +27,9 @@ _ENTRIES = 2_000_000  # of the model, times plans evaluated at once: some tens o
 @final
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """n mixtures of k plans, each with limits and multipliers of its own, and what the plans are said to reach."""
+    """n mixtures of k plans, each with limits and multipliers of its own, and the claimed embeddings of the plans."""
 
-    program: AffineProgram  # its own limits are not looked at
+    program: AffineProgram  # its own limits are not used
     psi: Psi
     mdp: TabularMDP
     actions: Int[np.ndarray, "k H S"]
@@ -42,11 +42,11 @@ class Mixtures:
 @final
 @dataclass(frozen=True, eq=False)
 class MixtureBounds:
-    """What has been shown for every mixture, in the minimising form."""
+    """The proven bounds of every mixture, in the minimising form."""
 
     value: Float[np.ndarray, "n"]
-    upper: Float[np.ndarray, "n"]  # the mixture pays at most this
-    lower: Float[np.ndarray, "n"]  # no policy that keeps the limits pays less
+    upper: Float[np.ndarray, "n"]  # on the value of the mixture
+    lower: Float[np.ndarray, "n"]  # on the value of every policy within the limits
     g: Float[np.ndarray, "n m"]
     violations_upper: Float[np.ndarray, "n m"]
 
@@ -75,7 +75,7 @@ def certify_mixtures(evidence: Mixtures) -> MixtureBounds:
 
 
 def _evaluate(evidence: Mixtures, rows: Float[np.ndarray, "r H d"]) -> Float[np.ndarray, "k r"]:
-    """Every row of every plan, backward; some plans at a time, as the blocks of one sparse matrix."""
+    """Evaluate every row of every plan, backward; some plans at a time, as the blocks of one sparse matrix."""
     size = max(1, _ENTRIES // evidence.mdp.successors.states[0].size)
     groups = [evidence.actions[i : i + size] for i in range(0, len(evidence.actions), size)]
     return np.concatenate([_evaluate_group(evidence, rows, actions) for actions in groups])
@@ -107,7 +107,7 @@ def _evaluate_group(
 
 
 def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
-    """The least f + gamma . g over all policies for every gamma at once, from below."""
+    """Bound the least f + gamma . g over all policies from below, for every gamma at once."""
     mdp, psi, program, gamma = evidence.mdp, evidence.psi, evidence.program, evidence.gamma
     kernels, forbidden = kernels_of(mdp), ~mdp.actions
     thetas = np.stack([program.theta(multipliers, 1.0) for multipliers in gamma])

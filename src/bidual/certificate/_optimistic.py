@@ -1,19 +1,18 @@
 """The least value of a linear cost over sets of laws, one for every row of transitions.
 
 It is computed anew, in plain NumPy, for the sets that `models` describes, and shares no code with the planner. The
-rounding error is carried along: each step adds what its own sums, logarithms and exponentials can have lost.
+rounding error is carried along: each step adds that of its own sums, logarithms and exponentials.
 """
 
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
-from bidual._types import at_step
-from bidual.certificate._ball import Least, ball_minimum
-from bidual.certificate._near import near_minimum
-from bidual.features import Pieces
-from bidual.models import Elliptical, Paid, Rectangular, paid_on_lists
-from bidual.rounding import EPS
+from bidual._base.errors import CertificateError
+from bidual._base.types import at_step
+from bidual.certificate._ball import Least, ball_minimum, near_minimum
+from bidual.certificate.rounding import EPS
+from bidual.models import ArrivalRewards, Elliptical, Rectangular, compute_arrival_rewards
+from bidual.problem.features import Pieces
 
 
 def least_over_set(
@@ -23,14 +22,14 @@ def least_over_set(
     magnitude: Float[np.ndarray, "H d"],
     terms: int,
 ) -> Least:
-    """The least theta . Psi over policies and laws, from below; `magnitude` and `terms` say what theta is a sum of."""
+    """Bound the least theta . Psi over policies and laws from below; theta sums `terms` numbers of size `magnitude`."""
     if not np.all(np.isfinite(theta)):
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
-    paid, support = paid_on_lists(pieces, model.counts, model.delta), model.counts.support
+    rewards, support = compute_arrival_rewards(pieces, model.counts, model.delta), model.counts.support
     S, A = support.allowed.shape
     V, error = np.zeros(S), 0.0
     for h in reversed(range(len(theta))):
-        W = _payments(model, pieces, paid, theta[h], V, h)
+        W = _payments(model, pieces, rewards, theta[h], V, h)
         row, lost = _rows(model, W, h)
         Q = pieces.psi.pay(theta[h], h) + row
         V = np.where(support.allowed, Q, np.inf).min(axis=1)
@@ -42,15 +41,20 @@ def least_over_set(
 
 
 def _payments(
-    model: Rectangular, pieces: Pieces, paid: Paid, theta: Float[np.ndarray, "d"], V: Float[np.ndarray, "S"], h: int
+    model: Rectangular,
+    pieces: Pieces,
+    rewards: ArrivalRewards,
+    theta: Float[np.ndarray, "d"],
+    V: Float[np.ndarray, "S"],
+    h: int,
 ) -> Float[np.ndarray, "S A k"]:
-    """What each listed successor pays from here on, and last, where lists are open, the best of all states."""
+    """Return the cost-to-go of each listed successor and last, where lists are open, the least of all states."""
     support = model.counts.support
-    t = theta[list(paid.positions)]
+    t = theta[list(rewards.positions)]
     W = V[support.filled]
-    if paid.positions:
-        W = W + np.tensordot(np.maximum(t, 0), at_step(paid.low, h), axes=1)
-        W = W + np.tensordot(np.minimum(t, 0), at_step(paid.high, h), axes=1)
+    if rewards.positions:
+        W = W + np.tensordot(np.maximum(t, 0), at_step(rewards.low, h), axes=1)
+        W = W + np.tensordot(np.minimum(t, 0), at_step(rewards.high, h), axes=1)
     if not support.open:
         return W
     everywhere = np.broadcast_to(V, (*support.allowed.shape, V.size))
@@ -90,7 +94,7 @@ def _boxes(
     elsewhere: Float[np.ndarray, "S A"],
     W: Float[np.ndarray, "S A k"],
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
-    """Fill from `low` in the order of W."""
+    """Distribute the free mass from `low` up to `high` in the order of W."""
     if W.shape[-1] > low.shape[-1]:
         low = np.concatenate([low, np.zeros_like(W[..., :1])], axis=-1)
         high = np.concatenate([high, elsewhere[..., None]], axis=-1)

@@ -1,4 +1,4 @@
-"""The least value of a quadratic cost over linear laws: a proof that is checked, step by step.
+"""The least value of a quadratic cost over linear laws, by a proof that is checked step by step.
 
 With y = (1, s, u, w), s' = s + W_hat phi + w + noise and a price mu >= 0, any functions V_h(s) = (1, s) G_h (1, s)'
 with V_H = 0 and
@@ -9,10 +9,9 @@ prove that no policy pays less than V_0(first) under any law of the set: there |
 w = (W - W_hat) phi, so that the last term is at most 0, and adding up over the steps of any policy leaves
 V_0(first) <= E[sum of costs]. Controls within limits are some of all controls.
 
-(*) says that a matrix is positive semidefinite. Riccati's recursion finds the largest V_h, where it is so only just.
-Each G_h is made smaller by a margin, and the matrix is then shown to be positive definite in spite of all roundings:
-entries are known up to eps times the sum of the absolute values they were added up from. It shares no code with the
-planner.
+(*) states that a matrix is positive semidefinite. Riccati's recursion finds the largest V_h, where it is barely so.
+Each G_h is reduced by a margin, and the matrix is then proved positive definite in spite of all roundings: entries are
+known up to eps times the sum of the absolute values of their terms. It shares no code with the planner.
 """
 
 from typing import NamedTuple
@@ -20,21 +19,21 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import CertificateError
+from bidual._base.errors import CertificateError
 from bidual.certificate._ball import Least
+from bidual.certificate.rounding import EPS
 from bidual.models import LinearLaws
-from bidual.rounding import EPS
 
-_MARGIN = 1e-9  # of the size of a number: far more than rounding, far less than anyone looks at
-_EXPONENTS = np.arange(-8.0, 8.5, 0.5)  # of ten, of prices
+_MARGIN = 1e-9  # relative to a number: far above rounding, far below any digit of interest
+_EXPONENTS = np.arange(-8.0, 8.5, 0.5)  # the exponents of ten of the prices
 _NOTHING = Least(-np.inf, 0.0)
 
 
 class _Setting(NamedTuple):
-    """What is the same for all prices."""
+    """The data that all prices share."""
 
     costs: Float[np.ndarray, "H x x"]  # over (1, s, u, w, s')
-    sizes: Float[np.ndarray, "H x x"]  # what their entries were added up from
+    sizes: Float[np.ndarray, "H x x"]  # the sums of absolute values in their entries
     lift: Float[np.ndarray, "x y"]  # from (1, s, u, w) to (1, s, u, w, s')
     price: Float[np.ndarray, "x x"]  # |w|^2 - radius^2 phi' C phi, C above Lambda^-1
     variance: Float[np.ndarray, "n"]
@@ -44,12 +43,12 @@ class _Setting(NamedTuple):
 def least_over_laws(
     laws: LinearLaws, theta: Float[np.ndarray, "H p"], magnitude: Float[np.ndarray, "H p"], terms: int
 ) -> Least:
-    """The least theta . Psi over policies and laws, from below; -inf where this proves nothing."""
+    """Bound the least theta . Psi over policies and laws from below; -inf where no proof succeeds."""
     if not np.all(np.isfinite(theta)):
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
     if not laws.underestimates(theta):
         return _NOTHING
-    setting = _set(laws, theta, magnitude, terms)
+    setting = _prepare_setting(laws, theta, magnitude, terms)
     if setting is None:
         return _NOTHING
     unit = float(np.abs(setting.costs).max()) / max(laws.radius, np.finfo(float).tiny)
@@ -58,17 +57,17 @@ def least_over_laws(
     start = np.append(1.0, laws.first)
     best, step, at = _NOTHING, 0.5, 0.0
     for exponent in _EXPONENTS:
-        found = _proved(setting, unit * 10.0**exponent, start)
+        found = _prove_bound(setting, unit * 10.0**exponent, start)
         best, at = (found, exponent) if found.value > best.value else (best, at)
     while np.isfinite(best.value) and step > 0.01:
         step /= 2
         for exponent in (at - step, at + step):
-            found = _proved(setting, unit * 10.0**exponent, start)
+            found = _prove_bound(setting, unit * 10.0**exponent, start)
             best, at = (found, exponent) if found.value > best.value else (best, at)
     return best
 
 
-def _set(
+def _prepare_setting(
     laws: LinearLaws, theta: Float[np.ndarray, "H p"], magnitude: Float[np.ndarray, "H p"], terms: int
 ) -> _Setting | None:
     n, m, constant = laws.sizes
@@ -96,16 +95,16 @@ def _set(
 
 
 def _homogeneous(form: Float[np.ndarray, "x x"], slope: Float[np.ndarray, "x"], constant: float) -> np.ndarray:
-    """A quadratic function of x as a form of (1, x)."""
+    """Return a quadratic function of x as a form of (1, x)."""
     return np.block([[np.full((1, 1), constant), slope[None]], [slope[:, None], form]])
 
 
-def _proved(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) -> Least:
-    """V_0(first) of functions for which (*) was shown at every step."""
+def _prove_bound(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) -> Least:
+    """Compute V_0(first) of functions for which (*) is proved at every step."""
     n = setting.variance.size
     after = np.r_[0, setting.lift.shape[0] - n : setting.lift.shape[0]]  # (1, s')
     G = np.zeros((n + 1, n + 1))
-    with np.errstate(all="ignore"):  # what overflows is not positive definite
+    with np.errstate(all="ignore"):  # an overflow is not positive definite
         for cost, size in zip(setting.costs[::-1], setting.sizes[::-1], strict=True):
             N, added = cost + mu * setting.price, size + mu * np.abs(setting.price)
             N[np.ix_(after, after)] += G
@@ -124,11 +123,11 @@ def _proved(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) -> Leas
 def _below(
     Q: Float[np.ndarray, "y y"], sizes: Float[np.ndarray, "y y"], roundings: float, a: int
 ) -> Float[np.ndarray, "a a"] | None:
-    """A form of the first `a` numbers that is nowhere above Q; None if none is shown to be.
+    """Return a form of the first `a` numbers that is nowhere above Q; None if this cannot be proved.
 
-    Q - G is looked at after a congruence, which changes nothing of that: (1, s) and (u, w) hardly meet then.
+    Q - G is tested after a congruence, which preserves its sign: (1, s) and (u, w) are nearly decoupled then.
     """
-    if not np.isfinite(Q).all() or not _positive(Q[a:, a:], roundings * sizes[a:, a:]):
+    if not np.isfinite(Q).all() or not _is_positive_definite(Q[a:, a:], roundings * sizes[a:, a:]):
         return None
     X = np.linalg.solve(Q[a:, a:], Q[a:, :a]).T
     G = Q[:a, :a] - X @ Q[a:, :a]
@@ -139,11 +138,13 @@ def _below(
     rest, total = Q.copy(), sizes.copy()
     rest[:a, :a] -= G
     total[:a, :a] += np.abs(G)
-    return G if _positive(turn @ rest @ turn.T, roundings * (np.abs(turn) @ total @ np.abs(turn).T)) else None
+    return (
+        G if _is_positive_definite(turn @ rest @ turn.T, roundings * (np.abs(turn) @ total @ np.abs(turn).T)) else None
+    )
 
 
-def _positive(matrix: Float[np.ndarray, "k k"], unsure: Float[np.ndarray, "k k"]) -> bool:
-    """Whether every symmetric matrix whose entries are within `unsure` of this one is positive definite.
+def _is_positive_definite(matrix: Float[np.ndarray, "k k"], unsure: Float[np.ndarray, "k k"]) -> bool:
+    """Check that every symmetric matrix with entries within `unsure` of this one is positive definite.
 
     By Gershgorin it is, if the matrix less the sums of the rows of `unsure` on its diagonal is; and that one is scaled
     to a diagonal of 1 first, so that units do not matter. Its norm is at most k, its eigenvalues err by some k eps k.
@@ -157,7 +158,7 @@ def _positive(matrix: Float[np.ndarray, "k k"], unsure: Float[np.ndarray, "k k"]
 
 
 def _above_inverse(precision: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"] | None:
-    """A matrix that is shown to be above the inverse.
+    """Return a matrix that is provably above the inverse.
 
     If T Lambda T' is within rho < 1 of the identity, Lambda >= (1 - rho) T^-1 T^-T and Lambda^-1 <= T'T / (1 - rho),
     whatever T is: that of Cholesky has a small rho.

@@ -1,8 +1,8 @@
-"""The certificate of a learned policy: what others can reach at best, and what this one pays.
+"""The certificate of a learned policy: a bound on all policies, and the value of this one.
 
-* lower: the record's linear cost, minimised over all laws that the counts leave possible (`_optimistic`);
-* upper: fresh episodes of the policy (`_estimates`) and, where the laws that may be true are few, what it pays under
-  each of them (`_within`);
+* lower: the record's linear cost, minimised over all laws in the confidence set of the counts (`_optimistic`);
+* upper: fresh episodes of the policy (`_estimates`) and, where few laws may be true, its value under each of them
+  (`_within`);
 * both need ranges that no episode can leave. They are derived from the problem, the features and the successors that
   were declared, with chance free to do anything.
 
@@ -16,13 +16,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._errors import CertificateError, EnvError, ProblemError
-from bidual.bounds import Split
+from bidual._base.errors import CertificateError, EnvError, ProblemError
 from bidual.certificate._estimates import (
     MOST_NUMBERS,
+    EstimateRows,
     Estimates,
     Round,
-    Rows,
     Spans,
     at_embedding,
     image_rows,
@@ -31,22 +30,23 @@ from bidual.certificate._estimates import (
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._optimistic import least_over_set
 from bidual.certificate._types import Certificate, Record
-from bidual.certificate._within import within_class
-from bidual.convex import AffineProgram, ConvexProgram
+from bidual.certificate._within import narrow_by_class
+from bidual.certificate.bounds import Split
+from bidual.certificate.rounding import EPS
 from bidual.models import AbstractCounted, Latents
-from bidual.policies import MarkovPolicy
-from bidual.rounding import EPS
+from bidual.problem.convex import AbstractProgram
+from bidual.world.policies import MarkovPolicy
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sampled:
-    """All that the certificate of a learned policy rests on.
+class SampledEvidence:
+    """The evidence for the certificate of a learned policy.
 
-    `knowledge` holds the counts that the record proves its bound with; its `steady` is what all episodes have shown.
+    `knowledge` holds the counts behind the bound of the record; its `steady` comes from all episodes.
     """
 
-    program: AffineProgram | ConvexProgram
+    program: AbstractProgram
     knowledge: AbstractCounted
     policy: MarkovPolicy
     record: Record | None  # None: nothing is claimed of other policies
@@ -57,7 +57,7 @@ class Sampled:
     embedding: Float[np.ndarray, "H d"] | None  # in the learned model, where there was no round: a guess
 
 
-def certify_sampled(evidence: Sampled, rows: Rows) -> Certificate:
+def certify_sampled(evidence: SampledEvidence, rows: EstimateRows) -> Certificate:
     """Derive every bound from the evidence; `rows` are the functionals of its program that are linear.
 
     No model is known, so that the certificate holds no embedding and no visits.
@@ -68,10 +68,10 @@ def certify_sampled(evidence: Sampled, rows: Rows) -> Certificate:
         raise CertificateError("two rounds of evaluation have the same number: each needs a share of delta of its own")
     try:
         seen, known = _estimates(evidence, rows), evidence.knowledge
-        estimates = within_class(seen, program, rows, evidence.policy, known, evidence.embedding)
+        estimates = narrow_by_class(seen, program, rows, evidence.policy, known, evidence.embedding)
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
-    lower, conflict = _shown(evidence)
+    lower, conflict = _bounds_of_record(evidence)
     g = estimates.mean[1:]
     return Certificate(
         value=float(estimates.mean[0]),
@@ -86,14 +86,14 @@ def certify_sampled(evidence: Sampled, rows: Rows) -> Certificate:
     )
 
 
-def _shown(evidence: Sampled) -> tuple[float | None, float | None]:
-    """No feasible policy pays less than the first; every policy violates a row by the second, in its units."""
+def _bounds_of_record(evidence: SampledEvidence) -> tuple[float | None, float | None]:
+    """Return the lower bound on the optimum, and the least violation of some row by every policy, in its units."""
     knowledge, record = evidence.knowledge, evidence.record
-    # Where a signal is seen to be no function of the transition, and was not said to be noisy, its mean is not known.
-    if record is None or not (knowledge.counts.told and knowledge.certifies):
+    # Where a signal proves to be no function of the transition, without being declared noisy, its mean is unknown.
+    if record is None or not (knowledge.counts.signals_consistent and knowledge.certifies):
         return None, None
     try:
-        model = knowledge.optimistic
+        model = knowledge.confidence_set
     except EnvError as error:  # a class that its own counts refute
         raise CertificateError(f"the counts prove nothing: {error}") from error
     assert not isinstance(model, Latents)  # which certify nothing
@@ -105,7 +105,7 @@ def _shown(evidence: Sampled) -> tuple[float | None, float | None]:
     return bound, None
 
 
-def _estimates(evidence: Sampled, rows: Rows) -> Estimates:
+def _estimates(evidence: SampledEvidence, rows: EstimateRows) -> Estimates:
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
         mean = np.full(1 + program.equality.size, np.nan) if embedding is None else at_embedding(program, embedding)
@@ -114,28 +114,29 @@ def _estimates(evidence: Sampled, rows: Rows) -> Estimates:
     for seen in evidence.rounds:
         _check_second_opinion(evidence, rows, seen)
         found.append(of_round(program, evidence.linear, evidence.corners, evidence.split, seen))
-    return reduce(Estimates.within, found)
+    return reduce(Estimates.combine, found)
 
 
-def _check_functionals(evidence: Sampled, rows: Rows) -> None:
-    """Raise where samples are of something that is not linear, or a range is not shown to hold every episode."""
+def _check_functionals(evidence: SampledEvidence, rows: EstimateRows) -> None:
+    """Check that samples are of linear functionals, and that every range provably contains all episodes."""
     program, linear, corners = evidence.program, evidence.linear, evidence.corners
     strange = np.setdiff1d(linear.numbers, rows.numbers).tolist()
     if strange:
         raise CertificateError(f"functional {strange[0]} is not linear: an average of what it paid proves nothing")
     missing = np.setdiff1d(rows.numbers, linear.numbers).tolist()
-    if missing and isinstance(program, AffineProgram):
+    if missing and program.is_linear:
         raise CertificateError(f"there are no samples of functional {missing[0]}: nothing is known of it")
     _check_spans("functional", evidence.knowledge, linear, rows)
     if corners is None:
         return
-    if isinstance(program, AffineProgram) or program.num_auxiliary or not 0 < program.image.size <= MOST_NUMBERS:
+    few = program.over_few_numbers(MOST_NUMBERS)
+    if few is None:
         raise CertificateError("corners bound functions of a few numbers, and this problem has none")
-    _check_spans("number", evidence.knowledge, corners, image_rows(program))
+    _check_spans("number", evidence.knowledge, corners, image_rows(few))
 
 
-def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: Rows) -> None:
-    model, places = knowledge.anything, np.searchsorted(rows.numbers, spans.numbers)
+def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: EstimateRows) -> None:
+    model, places = knowledge.all_supported_laws, np.searchsorted(rows.numbers, spans.numbers)
     for number, low, high, place in zip(*spans, places, strict=True):
         row, magnitude, constant = rows.rows[place], rows.magnitudes[place], float(rows.constants[place])
         least, most = (least_over_set(model, knowledge.pieces, theta, magnitude, rows.terms) for theta in (row, -row))
@@ -148,31 +149,31 @@ def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: Rows
             )
 
 
-def _check_second_opinion(evidence: Sampled, rows: Rows, seen: Round) -> None:
-    """The mean embedding of a round must be that of its samples, as far as they tell."""
+def _check_second_opinion(evidence: SampledEvidence, rows: EstimateRows, seen: Round) -> None:
+    """Check that the mean embedding of a round agrees with its samples."""
     if seen.embedding is None:
         return
-    _check_means("functional", evidence, rows, evidence.linear.numbers, seen.paid, seen.embedding)
-    if seen.image is not None and isinstance(evidence.program, ConvexProgram):
-        numbers = image_rows(evidence.program)
+    _check_means("functional", evidence, rows, evidence.linear.numbers, seen.values, seen.embedding)
+    if seen.image is not None and evidence.program.curved is not None:
+        numbers = image_rows(evidence.program.curved)
         _check_means("number", evidence, numbers, numbers.numbers, seen.image, seen.embedding)
 
 
 def _check_means(
     what: str,
-    evidence: Sampled,
-    rows: Rows,
+    evidence: SampledEvidence,
+    rows: EstimateRows,
     numbers: Int[np.ndarray, "r"],
     samples: Float[np.ndarray, "n r"],
     embedding: Float[np.ndarray, "H d"],
 ) -> None:
-    """Either way it is a sum over episodes and features; each addition rounds by eps of the largest that it can be."""
+    """Check means of samples against a mean embedding; each addition rounds by eps of its largest possible value."""
     peaks = evidence.knowledge.pieces.peaks()
-    for number, place, paid in zip(numbers, np.searchsorted(rows.numbers, numbers), samples.T, strict=True):
+    for number, place, values in zip(numbers, np.searchsorted(rows.numbers, numbers), samples.T, strict=True):
         constant = float(rows.constants[place])
-        at_mean, mean = float(np.vdot(rows.rows[place], embedding)) + constant, float(paid.mean())
+        at_mean, mean = float(np.vdot(rows.rows[place], embedding)) + constant, float(values.mean())
         largest = float(np.sum(rows.magnitudes[place] * peaks)) + abs(constant)
-        if not abs(at_mean - mean) <= 8 * (len(paid) + embedding.size + rows.terms) * EPS * largest:
+        if not abs(at_mean - mean) <= 8 * (len(values) + embedding.size + rows.terms) * EPS * largest:
             raise CertificateError(
                 f"two accounts of the same episodes disagree: {what} {number} is {mean!r} by the samples and "
                 f"{at_mean!r} by the mean embedding"

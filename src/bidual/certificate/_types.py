@@ -1,4 +1,4 @@
-"""What a certificate is made from and what it says."""
+"""The evidence of certificates, and certificates."""
 
 from dataclasses import dataclass, field
 from typing import final
@@ -6,20 +6,20 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import AffineProgram, ConvexProgram
-from bidual.features import Psi
-from bidual.mdp import TabularMDP
-from bidual.policies import MarkovPolicy
+from bidual.problem.convex import AbstractProgram
+from bidual.problem.features import Psi
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies import MarkovPolicy
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Record:
-    """All that a dual bound needs: the multipliers, and how much of the objective they go with.
+    """The data of a dual bound: the multipliers, and the weight of the objective.
 
     They belong to the rows of an affine program or to those of a cone form: of the problem itself with weight 1, of
     its least violation with weight 0. With a `point` they are the multipliers of the constraints, and the bound is
-    made of subgradients at that image.
+    that of the subgradients at that image.
     """
 
     gamma: Float[np.ndarray, "r"]
@@ -30,9 +30,9 @@ class Record:
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A problem over a known model, a policy, and a record: all that `certify` looks at."""
+    """A problem over a known model, a policy, and a record: the input of `certify`."""
 
-    program: AffineProgram | ConvexProgram
+    program: AbstractProgram
     psi: Psi
     mdp: TabularMDP
     policy: MarkovPolicy
@@ -43,11 +43,11 @@ class Evidence:
 @final
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What has been shown, for the problem in its minimising form."""
+    """The proven bounds, for the problem in its minimising form."""
 
     value: float
-    upper: float  # the policy pays at most this
-    lower: float | None  # no feasible policy pays less; None where the record bounds the violation instead
+    upper: float  # on the policy's value
+    lower: float | None  # on the value of every feasible policy; None where the record bounds the violation instead
     conflict: float | None  # every policy violates some row by at least this, in its units, if positive
     g: Float[np.ndarray, "m"]
     violations: Float[np.ndarray, "m"]
@@ -55,12 +55,12 @@ class Certificate:
     embedding: Float[np.ndarray, "H d"]
     visits: Float[np.ndarray, "H S"]
 
-    def feasible(self, program: AffineProgram | ConvexProgram) -> bool:
-        """Whether every row is shown to hold within its tolerance."""
+    def feasible(self, program: AbstractProgram) -> bool:
+        """Return whether every row provably holds within its tolerance."""
         return bool(np.all(self.violations_upper <= program.tolerances))
 
-    def bounds(self, program: AffineProgram | ConvexProgram, *, maximises: bool) -> tuple[float | None, float | None]:
-        """Lower and upper in the user's sense; None for what is not shown.
+    def bounds(self, program: AbstractProgram, *, maximises: bool) -> tuple[float | None, float | None]:
+        """Return lower and upper bound in the user's sense; None where there is none.
 
         A policy that is not feasible bounds nothing. One that is, within tolerance, may undercut the optimum of the
         exact limits by a rounding: then the weaker of the two numbers is the bound.
@@ -71,13 +71,13 @@ class Certificate:
 
 
 def of_policy(
-    program: AffineProgram | ConvexProgram,
+    program: AbstractProgram,
     f: tuple[float, float],
     g: tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]],
     embedding: Float[np.ndarray, "H d"],
     visits: Float[np.ndarray, "H S"],
 ) -> Certificate:
-    """What the policy alone shows: f and g as pairs of a value and its slack, and no bound from below yet."""
+    """Return the certificate of the policy alone: f and g are pairs of a value and its slack; no lower bound yet."""
     violations = program.violations(g[0])
     over = np.where(program.equality, violations, g[0]) + g[1]
     return Certificate(
@@ -94,10 +94,10 @@ def of_policy(
 
 
 def users_bounds(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
-    """Bounds of the minimising form in the user's sense; a feasible policy's own value weakens a bound above it."""
+    """Convert bounds of the minimising form to the user's sense; a lower bound above the upper is weakened to it."""
     lower = lower if lower is None or upper is None else min(lower, upper)
-    return (_negative(upper), _negative(lower)) if maximises else (lower, upper)
+    return (_negate(upper), _negate(lower)) if maximises else (lower, upper)
 
 
-def _negative(bound: float | None) -> float | None:
+def _negate(bound: float | None) -> float | None:
     return None if bound is None else -bound

@@ -1,9 +1,8 @@
-"""What a given policy pays under every law of a class: bounds without a single episode of it.
+"""Bounds on a given policy over every law of a class, without a single episode of it.
 
-They hold if the true law is in the class, which is what the bound on other policies rests on too: no probability is
-spent on them. Linear functionals are followed backward like any cost. Convex functions are evaluated under all
-combinations of candidates where these are few; otherwise those of a few numbers at the worst corner of the intervals
-that the class leaves them.
+They hold if the true law is in the class, like the bound on other policies: no probability is spent on them. Linear
+functionals are followed backward like any cost. Convex functions are evaluated under all combinations of candidates
+where these are few; otherwise those of a few numbers at the worst corner of the intervals that the class leaves them.
 """
 
 import itertools
@@ -12,13 +11,13 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from bidual.certificate._class import Laws, laws_of, least_over_class
-from bidual.certificate._estimates import MOST_NUMBERS, Estimates, Rows, at_corners, at_embedding, image_rows
-from bidual.convex import AffineProgram, ConvexProgram
-from bidual.features import Pieces
+from bidual.certificate._class import DenseLaws, laws_of, least_over_class
+from bidual.certificate._estimates import MOST_NUMBERS, EstimateRows, Estimates, at_corners, at_embedding, image_rows
+from bidual.certificate.rounding import EPS
 from bidual.models import AbstractCounted, ClassKnowledge, Plausible
-from bidual.policies import MarkovPolicy
-from bidual.rounding import EPS
+from bidual.problem.convex import AbstractProgram, ConvexProgram
+from bidual.problem.features import Pieces
+from bidual.world.policies import MarkovPolicy
 
 _MOST = 1000  # combinations under which functions are evaluated: CVXPY takes a millisecond for each
 _WORK = 2e9  # multiplications on the way there
@@ -26,43 +25,45 @@ _WORK = 2e9  # multiplications on the way there
 Ends = tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]
 
 
-def within_class(
+def narrow_by_class(
     estimates: Estimates,
-    program: AffineProgram | ConvexProgram,
-    rows: Rows,
+    program: AbstractProgram,
+    rows: EstimateRows,
     policy: MarkovPolicy,
     knowledge: AbstractCounted,
     embedding: Float[np.ndarray, "H d"] | None,
 ) -> Estimates:
-    """What episodes say of a policy together with what a class says of it; only they do where there is no such class.
+    """Narrow the estimates from episodes by the bounds over a class; return them unchanged where there is none.
 
-    `embedding` is that of the policy in the learned model, the best guess. Raises `EnvError` where both cannot be.
+    `embedding` is that of the policy in the learned model, the best guess. Raises `EnvError` where the two contradict.
     """
-    if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.told):
+    if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.signals_consistent):
         return estimates
     guess = estimates.mean if embedding is None else at_embedding(program, embedding)
-    return estimates.narrowed(guess, *paid_within(program, rows, policy.table, knowledge.possible(), knowledge.pieces))
+    return estimates.narrow(
+        guess, *extreme_values(program, rows, policy.table, knowledge.build_confidence_set(), knowledge.pieces)
+    )
 
 
-def paid_within(
-    program: AffineProgram | ConvexProgram,
-    rows: Rows,
+def extreme_values(
+    program: AbstractProgram,
+    rows: EstimateRows,
     table: Float[np.ndarray, "H S A"],
     model: Plausible,
     pieces: Pieces,
 ) -> Ends:
-    """The least and the most that f (number 0) and g (from 1 on) can be; infinite where nothing is shown."""
+    """Bound f (number 0) and g (from 1 on) from both sides over the class; infinite where nothing is proved."""
     lower = np.full(1 + program.equality.size, -np.inf)
     upper = -lower
-    if isinstance(program, ConvexProgram) and not program.num_auxiliary:
-        lower, upper = _curved(program, table, model, pieces)
+    if program.curved is not None and not program.curved.num_auxiliary:
+        lower, upper = _curved(program.curved, table, model, pieces)
     low, high = _linear(rows, table, model, pieces)
     lower[rows.numbers] = np.maximum(lower[rows.numbers], low)
     upper[rows.numbers] = np.minimum(upper[rows.numbers], high)
     return lower, upper
 
 
-def _linear(rows: Rows, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+def _linear(rows: EstimateRows, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
     low, high = np.zeros(rows.numbers.size), np.zeros(rows.numbers.size)
     for i, (row, magnitude, constant) in enumerate(zip(rows.rows, rows.magnitudes, rows.constants, strict=True)):
         least, most = (least_over_class(model, pieces, one, magnitude, rows.terms, table) for one in (row, -row))
@@ -73,7 +74,7 @@ def _linear(rows: Rows, table: Float[np.ndarray, "H S A"], model: Plausible, pie
 
 def _curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
     H, S, A = table.shape
-    count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # what follows the last action pays nothing
+    count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # there are no costs after the last action
     few = count <= _MOST and count * H * S * S * A <= _WORK
     if few and model.initial is not None and not pieces.arrivals and not pieces.observed:
         return _everywhere(program, table, model, pieces, model.initial)
@@ -91,7 +92,7 @@ def _everywhere(
     pieces: Pieces,
     initial: Float[np.ndarray, "S"],
 ) -> Ends:
-    """The extremes of f and g over all combinations of candidates, with the errors that their sums can have."""
+    """Bound f and g over all combinations of candidates, with the errors of their sums."""
     steps = [laws_of(model, h, only=False) for h in range(len(table) - 1)]
     error = _image_error(program, table, steps, pieces)
     found = []
@@ -108,7 +109,7 @@ def _embedding(
     pieces: Pieces,
     initial: Float[np.ndarray, "S"],
 ) -> Float[np.ndarray, "H d"]:
-    """Of a policy under one law for every step but the last."""
+    """Compute the embedding of a policy under one law for every step but the last."""
     embedding, mu = np.empty((len(table), pieces.psi.dimension)), initial
     for h, actions in enumerate(table):
         occupancy = mu[:, None] * actions
@@ -119,9 +120,9 @@ def _embedding(
 
 
 def _image_error(
-    program: ConvexProgram, table: Float[np.ndarray, "H S A"], steps: list[Laws], pieces: Pieces
+    program: ConvexProgram, table: Float[np.ndarray, "H S A"], steps: list[DenseLaws], pieces: Pieces
 ) -> Float[np.ndarray, "n"]:
-    """How far rounding, and what candidates miss to be laws, can have moved an image."""
+    """Bound the error of an image from rounding and from the defects of the candidates as laws."""
     H, S, A = table.shape
     relative = H * (S * A + A + 4) * EPS + sum(one.defect for one in steps)
     size = np.broadcast_to(pieces.peaks(), (H, pieces.psi.dimension))
@@ -131,7 +132,7 @@ def _image_error(
 
 
 def _between(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
-    """F and g at an image that is known up to an error; first-order errors are doubled."""
+    """Bound f and g at an image that is known up to an error; first-order errors are doubled."""
     nothing = np.zeros(0)
     f, g = program.functions.values(y, nothing)
     f_error, g_error = program.functions.errors(y, nothing, error)

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from bidual._errors import BidualError
-from bidual._version import __version__
+from bidual._base.errors import BidualError
+from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
 
 INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""What `--out` leaves behind."""
+"""The files that `--out` writes."""
 
 import json
 from itertools import chain
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bidual.cli._target import Unknown
-    from bidual.learned import Learned
-    from bidual.solution import Solution
+    from bidual.learning.learned import Learned
+    from bidual.solving.solution import Solution
     from bidual.tasks import Grid
 
-_SHOWN = 5
+_EPISODES = 5
 
 
 def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> list[Path]:
@@ -32,8 +32,8 @@ def write_learned(
     optimum: float | None,
     figures: "Iterable[tuple[str, Figure | bytes]]" = (),
 ) -> list[Path]:
-    """Save the JSON of what was learned, its figures and, where it reads observations, the policy; return the files."""
-    from bidual.policies import ControlPolicy, DecodedPolicy, Mixture
+    """Save JSON and figures of a learned solution and, where it reads observations, its policy; return the files."""
+    from bidual.world.policies import ControlPolicy, DecodedPolicy, Mixture
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = _write(solution, folder, chain(_learning_figures(solution, grid, optimum), figures))
@@ -47,17 +47,17 @@ def write_learned(
 
 
 def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure | bytes]]":
-    """Where the policy leads, on a few episodes that are run for the figures alone: nothing else rests on them."""
+    """Draw the policy's behaviour on a few episodes that are run for the figures alone: nothing else rests on them."""
     if target.picture is None:
         return
-    from bidual._keys import Draw, Purpose
-    from bidual.envs import control_environment
+    from bidual._base.keys import Draw, Purpose
     from bidual.report import control_animation, control_figure, control_is_animated
+    from bidual.world.envs import control_environment
 
     env = control_environment(target.env, target.problem.embedding.horizon)
-    episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_SHOWN)]
+    episodes = [env.collect(solution.policy, Draw(solution.seed, Purpose.SHOW, i)) for i in range(_EPISODES)]
     alike = len({b"" if one.observations is None else one.observations.tobytes() for one in episodes}) == 1
-    which = "every episode" if alike else f"{_SHOWN} episodes"
+    which = "every episode" if alike else f"{_EPISODES} episodes"
     title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
     yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)
     if control_is_animated(target.picture):
@@ -67,11 +67,14 @@ def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[s
 
 def to_json(solution: "Solution | Learned") -> str:
     """One JSON object; a missing bound is null, never NaN or Infinity."""
-    return json.dumps(solution.to_dict(), indent=2, allow_nan=False)
+    from bidual.learning.learned import Learned
+
+    details = solution.details() if isinstance(solution, Learned) else {}
+    return json.dumps(solution.to_dict() | details, indent=2, allow_nan=False)
 
 
 def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tuple[str, Figure | bytes]]") -> list[Path]:
-    """Figures are drawn one by one as they are written; animations are files already."""
+    """Write JSON and figures; figures are drawn one by one as they are written, animations are files already."""
     from bidual.report import save_figure
 
     paths = [folder / "solution.json"]
@@ -86,7 +89,7 @@ def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tupl
 
 
 def _figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, Figure]]":
-    """Where the policy goes, what it does (where that is readable), how the bounds closed in."""
+    """Draw the expected visits, the actions (where they are readable), and the bounds over the plans."""
     from bidual.report import bounds_figure, policy_figure, policy_is_drawable, visits_figure
 
     yield "visits.png", visits_figure(solution, grid)
@@ -98,7 +101,7 @@ def _figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, 
 def _learning_figures(
     solution: "Learned", grid: "Grid | None", optimum: float | None
 ) -> "Iterator[tuple[str, Figure]]":
-    """How the bounds closed in over the episodes, and the class of laws if there is one; on a map, where it goes."""
+    """Draw the bounds over the episodes, and the class of laws if there is one; on a map, the expected visits."""
     from bidual.report import candidates_figure, learning_figure, visits_figure
 
     yield "learning.png", learning_figure(solution, optimum)

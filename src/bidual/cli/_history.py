@@ -1,26 +1,26 @@
-"""What happened on the way, as a table: bounds at the looks and, where the model is known, regret and violation."""
+"""The history of learning as a table: bounds over time and, where the model is known, regret and violation."""
 
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bidual.learned import Learned
-    from bidual.outputs import Regret
+    from bidual.learning.learned import Learned
+    from bidual.learning.outputs import Regret
 
 _ROWS = 400  # of regret, equally many per octave
 
 
 def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> Path:
-    """One row per look and per time of regret; a cell is empty where nothing was measured."""
+    """Write one row per computation of bounds and per time of regret; unmeasured cells are empty."""
     rows: dict[int, dict[str, object]] = {}
-    for look in solution.history:
-        cells = {"bound": look.bound, "reached": look.reached, "violation_at_most": look.violation}
-        rows.setdefault(look.episodes, {}).update(cells, plans=look.plans, seconds=round(look.seconds, 3))
-        if look.candidates is not None:
-            rows[look.episodes]["candidates_left"] = look.candidates.most
+    for progress in solution.history:
+        cells = {"bound": progress.bound, "reached": progress.reached, "violation_at_most": progress.violation}
+        rows.setdefault(progress.episodes, {}).update(cells, plans=progress.plans, seconds=round(progress.seconds, 3))
+        if progress.candidates is not None:
+            rows[progress.episodes]["candidates_left"] = progress.candidates.most
     columns = ["episodes", "bound", "reached", "violation_at_most", "plans", "seconds"]
-    columns += ["candidates_left"] if any(look.candidates is not None for look in solution.history) else []
+    columns += ["candidates_left"] if any(progress.candidates is not None for progress in solution.history) else []
     if regret is not None:
         names = {name: name.replace(" ", "_") for name in regret.series}
         columns += names.values()

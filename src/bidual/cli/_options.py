@@ -1,25 +1,25 @@
-"""What ``bidual learn`` was asked for, as plain values: the command line, a stored run and a sweep all speak of it."""
+"""The options of ``bidual learn`` as plain values, shared by the command line, stored runs and sweeps."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, final
 
-from bidual._errors import RunError, TaskError
+from bidual._base.errors import RunError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bidual.cli._target import Unknown
-    from bidual.explorers import AbstractExplorer
-    from bidual.learned import Learned, Look
+    from bidual.learning.learned import Learned, LearnProgress
+    from bidual.learning.runs import Folder
+    from bidual.loop.explorers import AbstractExplorer
     from bidual.models import Declaration
-    from bidual.runs import Folder
 
 
 @final
 @dataclass(frozen=True)
 class Options:
-    """One run: a task or a file, and everything that its result depends on."""
+    """The options of one run: a task or a file, and everything that its result depends on."""
 
     target: str
     settings: tuple[str, ...] = ()
@@ -36,12 +36,12 @@ class Options:
     batch: int = 1
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the options as JSON values."""
         return asdict(self) | {"settings": list(self.settings)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Options":
-        """What `to_dict` gave."""
+        """Restore options from the values of `to_dict`."""
         known = {field.name for field in fields(cls)}
         if not (set(values) <= known and isinstance(values.get("target"), str)):
             raise RunError(
@@ -51,32 +51,32 @@ class Options:
         return cls(**{**values, "settings": tuple(values.get("settings", ()))})
 
 
-def worthwhile(target: str) -> int:
-    """How many episodes a task is learned from where nobody says; of a file or an unknown name as many as usual."""
+def default_episodes(target: str) -> int:
+    """Return the default number of episodes of a task; of a file or an unknown name the general default."""
     from bidual.tasks import ENTRIES
 
     return next((entry.episodes for entry in ENTRIES if entry.name == target), Options.episodes)
 
 
 def unknown_of(options: Options) -> "Unknown":
-    """The problem and its environment, and what is declared about it."""
+    """Load the problem and its environment, with its declarations."""
     from bidual.cli._target import load_unknown
 
     target = load_unknown(options.target, list(options.settings), options.support)
-    model = _declared(target.model, options)
-    return replace(target, model=model, explorer=_exploring(model, target.explorer, options))
+    model = _declare_model(target.model, options)
+    return replace(target, model=model, explorer=_choose_explorer(model, target.explorer, options))
 
 
-def learned(
+def learn_with_options(
     options: Options,
     target: "Unknown",
     *,
     time_limit: float | None = None,
-    progress: "Callable[[Look], None] | None" = None,
+    progress: "Callable[[LearnProgress], None] | None" = None,
     run: "Folder | None" = None,
 ) -> "Learned":
-    """Learn what the options ask for."""
-    from bidual._learn import learn, stop_when
+    """Learn with the given options."""
+    from bidual.learning.learn import learn, stop_when
 
     solution = learn(
         target.problem,
@@ -96,42 +96,31 @@ def learned(
     return replace(solution, task=target.name)
 
 
-def _exploring(
+def _choose_explorer(
     model: "Declaration", suited: "AbstractExplorer[Any] | None", options: Options
 ) -> "AbstractExplorer[Any] | None":
-    """What is asked for or else what suits the task; None: what suits the model."""
-    from bidual.cli._exploring import controls_named, explorer_named
-    from bidual.explorers import Controls
-    from bidual.models import KNR
+    """Choose the requested explorer or else the task's; None for the model's default."""
+    from bidual.cli._explorer_options import controls_named, explorer_named
+    from bidual.loop.explorers import Controls
 
-    if isinstance(model, KNR):
+    if model.needs.observes == "vectors":
         base = suited if isinstance(suited, Controls) else Controls()
         return controls_named(options.explorer, options.dual, base)
     return explorer_named(options.explorer, options.dual) or suited
 
 
-def _declared(model: "Declaration | None", options: Options) -> "Declaration":
-    """What is declared, with what the options add to it. A class has candidates for every step in any case.
+def _declare_model(model: "Declaration | None", options: Options) -> "Declaration":
+    """Return the declaration, completed by the options. A class has candidates for every step in any case.
 
     The paper's loop over a class is its Algorithm 3: with its rollouts and, if no other is asked for, its set.
     """
-    from bidual.models import CLASS_SETS, KNR, SETS, Latent, LinearMDP, LowRank, Tabular
+    from bidual.models import Tabular
 
     model, confidence = model or Tabular(), options.confidence
-    if isinstance(model, KNR) and (confidence is not None or options.per_step):
-        raise TaskError("--confidence and --per-step are about counted states, and this model moves vectors")
-    if isinstance(model, KNR):
-        return model
-    if isinstance(model, Latent | LinearMDP):
-        if confidence is not None or (options.per_step and isinstance(model, Latent)):
-            what = "latents" if isinstance(model, Latent) else "features and a set of laws of its own"
-            raise TaskError(f"--confidence and --per-step are about counted states, and this model has {what}")
-        return replace(model, stationary=False) if options.per_step and isinstance(model, LinearMDP) else model
-    known, what = (CLASS_SETS, "a class of laws") if isinstance(model, LowRank) else (SETS, "counts")
-    if confidence is not None and confidence not in known:
-        raise TaskError(f"--confidence {confidence} does not go with {what}: it must be one of {', '.join(known)}")
-    if not isinstance(model, LowRank):
-        return replace(model, set=confidence or model.set, stationary=model.stationary and not options.per_step)
-    if options.dual in ("paper", "paper-literal"):
-        return replace(model, set=confidence or "paper", collection="paper")
-    return replace(model, set=confidence or model.set)
+    if (confidence is not None and not model.sets) or (options.per_step and not model.steps_apart):
+        raise TaskError(f"--confidence and --per-step are about counted states, and this model {model.subject}")
+    if confidence is not None and confidence not in model.sets:
+        raise TaskError(
+            f"--confidence {confidence} does not go with {model.subject}: it must be one of {', '.join(model.sets)}"
+        )
+    return model.adapt(confidence, per_step=options.per_step, paper=options.dual in ("paper", "paper-literal"))

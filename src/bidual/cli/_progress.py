@@ -11,8 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bidual.learned import Look
-    from bidual.solution import Progress
+    from bidual.learning.learned import LearnProgress
+    from bidual.solving.solution import Progress
 
 _SECONDS_BETWEEN_LOG_LINES = 5.0
 _SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early ones plan more often than later ones
@@ -20,25 +20,25 @@ _SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early one
 
 @contextmanager
 def progress_line(what: str) -> "Iterator[Callable[..., None]]":
-    """Yield a function that shows where a solve stands, after some words of the caller's if they are given."""
+    """Yield a function that displays the state of a solve, after a text of the caller's if one is given."""
     with _attentive_line(what) as show:
-        yield lambda state, where="": show(f"{where}{_words(state)}")
+        yield lambda state, where="": show(f"{where}{_describe(state)}")
 
 
 @contextmanager
-def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[Look], None]]":
-    """Yield a function that shows where learning stands, out of so many episodes."""
+def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[LearnProgress], None]]":
+    """Yield a function that displays the state of learning, out of so many episodes."""
     speed = _Speed()
     with _attentive_line(what) as show:
-        yield lambda look: show(_learning_words(look, episodes, speed(look), maximises=maximises))
+        yield lambda progress: show(_describe_learning(progress, episodes, speed(progress), maximises=maximises))
 
 
 @contextmanager
 def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that does not let Ctrl-C get lost.
+    """Yield a line that does not lose an interrupt (Ctrl-C).
 
     Exceptions that are raised while Python collects garbage are dropped, and JAX has it call back then: an interrupt
-    that comes at that moment would be forgotten. It is remembered here, and raised again with the next words.
+    that comes at that moment would be lost. It is recorded here, and raised again with the next update.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or threading.current_thread() is not threading.main_thread():
@@ -56,70 +56,70 @@ def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
     try:
         with _line(what) as show:
 
-            def said(words: str) -> None:
+            def show_or_interrupt(text: str) -> None:
                 if pressed:
                     raise KeyboardInterrupt
-                show(words)
+                show(text)
 
-            yield said
+            yield show_or_interrupt
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def _line(what: str) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows some words: at once in a terminal, every few seconds in a log."""
+    """Yield a function that displays a text: at once in a terminal, every few seconds in a log."""
     if sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status(f"{what}: compiling the planner") as status:
-            yield lambda words: status.update(f"{what}: {words}")
+            yield lambda text: status.update(f"{what}: {text}")
         return
     last = time.monotonic()
 
-    def log(words: str) -> None:
+    def log(text: str) -> None:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LOG_LINES:
             last = time.monotonic()
-            print(f"{what}: {words}", file=sys.stderr, flush=True)
+            print(f"{what}: {text}", file=sys.stderr, flush=True)
 
     yield log
 
 
-def _words(state: "Progress") -> str:
+def _describe(state: "Progress") -> str:
     gap = "looking for a feasible policy" if state.gap is None else f"gap {state.gap:.2e}"
     return f"plan {state.plans}, {gap}, violation {state.violation:.1e}, {state.seconds:.1f} s"
 
 
 class _Speed:
-    """Episodes per second, lately; None before the second look, because the first episode compiles."""
+    """The recent episodes per second; None before the second update, because the first episode compiles."""
 
     def __init__(self) -> None:
         self.seen: deque[tuple[int, float]] = deque()
 
-    def __call__(self, look: "Look") -> float | None:
-        self.seen.append((look.episodes, look.seconds))
-        while len(self.seen) > 2 and look.seconds - self.seen[1][1] > _SECONDS_OF_SPEED:
+    def __call__(self, progress: "LearnProgress") -> float | None:
+        self.seen.append((progress.episodes, progress.seconds))
+        while len(self.seen) > 2 and progress.seconds - self.seen[1][1] > _SECONDS_OF_SPEED:
             self.seen.popleft()
         episodes, seconds = self.seen[0]
-        return (look.episodes - episodes) / (look.seconds - seconds) if look.seconds > seconds else None
+        return (progress.episodes - episodes) / (progress.seconds - seconds) if progress.seconds > seconds else None
 
 
-def _learning_words(look: "Look", episodes: int, speed: float | None, *, maximises: bool) -> str:
-    parts = [f"{look.episodes}/{episodes} episodes"]
-    if look.bound is not None:
-        parts.append(f"no policy {'above' if maximises else 'below'} {look.bound:.4g}")
-    if look.reached is not None:
-        parts.append(f"mixture {'at least' if maximises else 'at most'} {look.reached:.4g}")
-    if look.violation is not None:
-        parts.append(f"violation at most {look.violation:.2g}")
-    if look.candidates is not None:
-        parts.append(f"candidates left {look.candidates.worst}")
-    if look.episodes >= episodes:
+def _describe_learning(progress: "LearnProgress", episodes: int, speed: float | None, *, maximises: bool) -> str:
+    parts = [f"{progress.episodes}/{episodes} episodes"]
+    if progress.bound is not None:
+        parts.append(f"no policy {'above' if maximises else 'below'} {progress.bound:.4g}")
+    if progress.reached is not None:
+        parts.append(f"mixture {'at least' if maximises else 'at most'} {progress.reached:.4g}")
+    if progress.violation is not None:
+        parts.append(f"violation at most {progress.violation:.2g}")
+    if progress.candidates is not None:
+        parts.append(f"candidates left {progress.candidates.worst}")
+    if progress.episodes >= episodes:
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:
         per_second = f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"
-        parts += [f"{per_second} episodes/s", f"{duration((episodes - look.episodes) / speed)} left"]
+        parts += [f"{per_second} episodes/s", f"{duration((episodes - progress.episodes) / speed)} left"]
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""A user's Python file: run it, and say which of its lines is to blame if that fails."""
+"""A user's Python file: run it, and report the line that is to blame if that fails."""
 
 import contextlib
 import sys
@@ -6,10 +6,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidual._errors import BidualError, TaskError
+from bidual._base.errors import BidualError, TaskError
 
 if TYPE_CHECKING:
-    from bidual.problem import Problem
+    from bidual.problem.modelling import Problem
 
 
 def run_script(path: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def run_script(path: Path) -> dict[str, Any]:
 
 
 def set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
-    """Give a ``cp.Parameter`` of the file's problem another value."""
+    """Set a ``cp.Parameter`` of the file's problem to another value."""
     parameters = problem.parameters
     if name not in parameters:
         known = ", ".join(parameters) or "none"
@@ -49,7 +49,7 @@ def set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
 
 
 def _where(path: Path, error: BaseException) -> str:
-    """The last line of the user's own file that led to the error."""
+    """Return the last line of the user's own file that led to the error."""
     if isinstance(error, SyntaxError):
         return f"{path}, line {error.lineno}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]

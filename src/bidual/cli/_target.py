@@ -1,18 +1,18 @@
-"""From what the user typed (a task's name or a Python file) to a problem and its model, or its environment."""
+"""From the user's argument (a task's name or a Python file) to a problem and its model, or its environment."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from bidual._errors import TaskError
+from bidual._base.errors import TaskError
 from bidual.cli._script import run_script, set_parameter
 
 if TYPE_CHECKING:
-    from bidual.explorers import AbstractExplorer
-    from bidual.mdp import TabularMDP
+    from bidual.loop.explorers import AbstractExplorer
     from bidual.models import Declaration, Tabular
-    from bidual.problem import Problem
+    from bidual.problem.modelling import Problem
     from bidual.tasks import Grid, Picture, Task
+    from bidual.world.mdp import TabularMDP
 
 
 @final
@@ -29,20 +29,20 @@ class Target:
 @final
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """A problem in an environment, and what is declared about it; `truth` is the model that is simulated, if any."""
+    """A problem in an environment, with its declarations; `truth` is the model that is simulated, if any."""
 
     name: str
     problem: "Problem"
-    env: Any  # whatever `learn` takes
+    env: Any  # any environment that `learn` takes
     model: "Declaration | None"
     truth: "TabularMDP | None"
     grid: "Grid | None"
-    explorer: "AbstractExplorer[Any] | None" = None  # what suits the task, unless another is asked for
+    explorer: "AbstractExplorer[Any] | None" = None  # the task's own, unless another is requested
     picture: "Picture | None" = None
 
 
 def load_target(text: str, settings: list[str]) -> Target:
-    """The task called `text`, or the problem that the file `text` defines, with ``name=value`` settings."""
+    """Load the task called `text`, or the problem that the file `text` defines, with ``name=value`` settings."""
     if not text.endswith(".py"):
         return _task(text, settings)
     path = Path(text)
@@ -53,32 +53,32 @@ def load_target(text: str, settings: list[str]) -> Target:
             f"bidual.TabularMDP, or learn from the environment with 'bidual learn {path}'"
         )
     if file.problem is None or file.mdp is None:
-        raise _missing(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
+        raise _missing_error(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
     return Target(path.name, file.problem, file.mdp)
 
 
 def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
-    """The same to be learned; `support` is "declared" or "unknown" where a model is simulated, None for the default."""
+    """Load the same to be learned; `support` is "declared" or "unknown" for a simulated model, None for the default."""
     if not text.endswith(".py"):
-        task = _built(text, settings)
+        task = _build_task(text, settings)
         if task.env is not None:
             _refuse_support(f"task {text!r}", support, "an environment: what can follow in it is not known here")
             return Unknown(text, task.problem, task.env, task.model, None, None, task.explorer, task.picture)
         if task.model is not None:
             _refuse_support(f"task {text!r}", support, "a class of laws, which says what can follow")
-        model = task.model or _declared(task.mdp, support)
+        model = task.model or _declare_model(task.mdp, support)
         return Unknown(text, task.problem, task.mdp, model, task.mdp, task.grid)
     path = Path(text)
     file = _read(path, settings)
     if file.problem is None or (file.mdp is None and file.env is None):
         env = file.env if file.mdp is None else file.mdp
-        raise _missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
+        raise _missing_error(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
         _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
         return Unknown(path.name, file.problem, file.env, file.model, None, None)
     if file.model is not None:
         _refuse_support(f"{path}", support, "'model', which says what can follow")
-    model = file.model or _declared(file.mdp, support)
+    model = file.model or _declare_model(file.mdp, support)
     return Unknown(path.name, file.problem, file.mdp, model, file.mdp, None)
 
 
@@ -90,8 +90,8 @@ def _refuse_support(where: str, support: str | None, what: str) -> None:
         )
 
 
-def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
-    """What a learner is told of a simulated model: which states can follow, or only which are never left."""
+def _declare_model(mdp: "TabularMDP", support: str | None) -> "Tabular":
+    """Declare what a learner may know of a simulated model: the possible successors, or only the absorbing states."""
     import numpy as np
 
     from bidual.models import Tabular
@@ -102,7 +102,7 @@ def _declared(mdp: "TabularMDP", support: str | None) -> "Tabular":
 
 
 def _task(name: str, settings: list[str]) -> Target:
-    task = _built(name, settings)
+    task = _build_task(name, settings)
     if task.env is not None:
         raise TaskError(
             f"{name} is a problem over what an environment shows, and this command needs a known model: learn it with "
@@ -111,7 +111,7 @@ def _task(name: str, settings: list[str]) -> Target:
     return Target(name, task.problem, task.mdp, task.grid)
 
 
-def _built(name: str, settings: list[str]) -> "Task":
+def _build_task(name: str, settings: list[str]) -> "Task":
     values = _parse_settings(settings)
     from bidual import tasks
 
@@ -119,7 +119,7 @@ def _built(name: str, settings: list[str]) -> "Task":
 
 
 class _File(NamedTuple):
-    """What a file defines of the names that count."""
+    """The definitions of a file that are used."""
 
     problem: "Problem | None"
     mdp: "TabularMDP | None"
@@ -128,9 +128,9 @@ class _File(NamedTuple):
 
 
 def _read(path: Path, settings: list[str]) -> _File:
-    from bidual.mdp import TabularMDP
     from bidual.models import Declaration
-    from bidual.problem import Problem
+    from bidual.problem.modelling import Problem
+    from bidual.world.mdp import TabularMDP
 
     values = _parse_settings(settings)
     namespace = run_script(path)
@@ -149,7 +149,7 @@ def _read(path: Path, settings: list[str]) -> _File:
     return file
 
 
-def _missing(path: Path, wanted: str, **found: object) -> TaskError:
+def _missing_error(path: Path, wanted: str, **found: object) -> TaskError:
     missing = " and ".join(name for name, value in found.items() if value is None)
     return TaskError(
         f"{path} must define {wanted} at its top level; it does not define {missing} "

@@ -20,7 +20,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Check one file."""
-    from bidual.saved import check
+    from bidual.storage import check
 
     print(check(args.solution))
     return 0

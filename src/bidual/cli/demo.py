@@ -1,4 +1,4 @@
-"""``bidual demo``: the main job on an embedded task: learn it from scratch, say what is certain, show what is true."""
+"""``bidual demo``: learn an embedded task from scratch, print its certificate, compare it with the truth."""
 
 import argparse
 from pathlib import Path
@@ -9,11 +9,11 @@ from bidual.cli.learn import with_progress
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
-    from bidual.cli._truth import Truth
-    from bidual.learned import Learned
+    from bidual.cli._true_model import TrueModel
+    from bidual.learning.learned import Learned
 
 _EPISODES = 5000  # about 25 seconds on one core, compilation included
-_WORDS = """\
+_TEXT = """\
 The Mars rover must cross 8x8 cells to the goal in the bottom right corner within 30 steps. One action in ten slips.
 Pits pay like the goal but count as damage, and the expected damage may be at most 0.3. Which policy earns most?
 
@@ -38,25 +38,25 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn the rover, say what is certain, and put the truth beside it."""
-    from bidual.cli._truth import truth_of
+    """Learn the rover, print the certified bounds, and put the truth beside them."""
+    from bidual.cli._true_model import evaluate_in_true_model
 
     args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
     options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
     target = unknown_of(options)
-    print(_WORDS.format(episodes=args.episodes), flush=True)
+    print(_TEXT.format(episodes=args.episodes), flush=True)
     solution = with_progress(options, target)
     print(_certain(solution), flush=True)
     assert target.truth is not None  # a task is simulated
-    truth = truth_of(solution, target.problem, target.truth)
+    truth = evaluate_in_true_model(solution, target.problem, target.truth)
     print(_true(truth))
     _write(solution, truth, target, args.out)
     return 0
 
 
 def _certain(solution: "Learned") -> str:
-    """What the episodes show, in words."""
+    """Describe the certified facts."""
     reward, pits = solution.outputs[0].objective, solution.outputs[0].constraints["pits"]
     limit = solution.constraint("pits").limit
     assert reward.lower is not None  # rewards lie in known bounds, so
@@ -72,8 +72,8 @@ def _certain(solution: "Learned") -> str:
     return "\n".join([*lines, "This rests on:", *(f"  {assumption}" for assumption in solution.assumptions), ""])
 
 
-def _true(truth: "Truth") -> str:
-    """What is so, in words."""
+def _true(truth: "TrueModel") -> str:
+    """Describe the truth."""
     (pits,), best = truth.constraints, truth.best
     allowed = best.constraint("pits")
     return (
@@ -84,7 +84,7 @@ def _true(truth: "Truth") -> str:
     )
 
 
-def _write(solution: "Learned", truth: "Truth", target: "Unknown", folder: Path) -> None:
+def _write(solution: "Learned", truth: "TrueModel", target: "Unknown", folder: Path) -> None:
     import shutil
     import sys
     from dataclasses import replace

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._errors import RunError, TaskError
+from bidual._base.errors import RunError, TaskError
 from bidual.cli._options import Options, unknown_of
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
-    from bidual.policies import AbstractPolicy
+    from bidual.world.policies import AbstractPolicy
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,10 +41,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate one policy."""
-    from bidual._evaluate import evaluate
+    from bidual.learning.evaluate import evaluate
 
     target = _target(args)
-    policy = _loaded(args.path, target)
+    policy = _load_policy(args.path, target)
     with contextlib.redirect_stdout(sys.stderr):  # an environment may print, and stdout belongs to the result
         result = evaluate(
             target.problem,
@@ -59,17 +59,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _loaded(path: Path, target: "Unknown") -> "AbstractPolicy":
-    """The policy; what it plans with, where it does, are the signals and the map of the target."""
-    from bidual.features import Computed
-    from bidual.models import KNR
-    from bidual.saved import load
+def _load_policy(path: Path, target: "Unknown") -> "AbstractPolicy":
+    """Load the policy; where it replans, it uses the signals and the features of the target."""
+    from bidual.problem.features import Computed
+    from bidual.storage import load
 
     features, model = target.problem.embedding.features, target.model
     return load(
         path,
         features=features if isinstance(features, Computed) else None,
-        model_features=model.model_features if isinstance(model, KNR) else None,
+        model_features=None if model is None else model.map_features,
     )
 
 
@@ -85,6 +84,6 @@ def _target(args: argparse.Namespace) -> "Unknown":
         )
     if args.settings:
         raise TaskError("--set goes with a task: name it after the run, or leave --set out for what the run was in")
-    from bidual.runs import read_manifest
+    from bidual.learning.runs import read_manifest
 
     return unknown_of(Options.from_dict(read_manifest(args.path)["options"]))

@@ -24,8 +24,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Write one table."""
-    from bidual.policies import write_table
-    from bidual.saved import load
+    from bidual.storage import load
+    from bidual.world.policies import write_table
 
     name = args.path.resolve().name if args.path.is_dir() else args.path.stem
     target = args.out or Path(f"{name}.{args.format}")

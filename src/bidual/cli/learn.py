@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._errors import TaskError
-from bidual.cli._exploring import DUALS, EXPLORERS
+from bidual._base.errors import TaskError
+from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._history import write_history
-from bidual.cli._options import Options, learned, unknown_of, worthwhile
+from bidual.cli._options import Options, default_episodes, learn_with_options, unknown_of
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
-    from bidual.learned import Learned
-    from bidual.runs import Folder
+    from bidual.learning.learned import Learned
+    from bidual.learning.runs import Folder
 
 # Those of bidual.models, which would take a second to import for --help: of counts, and of classes of laws.
 SETS = ("ball", "box", "bernstein", "l1", "likelihood", "paper")
@@ -107,25 +107,29 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print every policy, every assumption and how episodes were chosen"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Learn and report."""
     from bidual.cli._files import control_figures, to_json, write_learned
-    from bidual.cli._truth import truth_of
+    from bidual.cli._true_model import evaluate_in_true_model
 
     options = _options(args)
     target = unknown_of(options)
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     solution = with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
-    print(to_json(solution) if args.json else solution, flush=True)
+    text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
+    print(text, flush=True)
     if args.json and solution.conflict is not None:
         print(f"bidual: {solution.conflict}", file=sys.stderr)
     truth = None
     if target.truth is not None and (args.out is not None or not args.json):
-        truth = truth_of(solution, target.problem, target.truth)
+        truth = evaluate_in_true_model(solution, target.problem, target.truth)
     if truth is not None and not args.json:
         print(truth)
     if args.out is not None:
@@ -140,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _known_optimum(options: Options) -> float | None:
-    """That of a task with its default parameters, where it is known."""
+    """Return the optimum of a task with its default parameters, where it is known."""
     if options.target.endswith(".py") or options.settings:
         return None
     from bidual.tasks import find
@@ -149,20 +153,20 @@ def _known_optimum(options: Options) -> float | None:
 
 
 def _options(args: argparse.Namespace) -> Options:
-    """Those of the command line or, where a run is resumed without naming its task, those that it was started with."""
+    """Read the options of the command line or, where a run is resumed without naming its task, those of the run."""
     if args.target is None:
         if not (args.resume and args.folder is not None):
             raise TaskError(
                 "name a task or a file to learn ('bidual tasks' lists tasks), or resume: --run DIR --resume"
             )
-        from bidual.runs import read_manifest
+        from bidual.learning.runs import read_manifest
 
         stored = Options.from_dict(read_manifest(args.folder)["options"])
         return stored if args.episodes is None else replace(stored, episodes=args.episodes)
     return Options(
         target=args.target,
         settings=tuple(args.settings),
-        episodes=worthwhile(args.target) if args.episodes is None else args.episodes,
+        episodes=default_episodes(args.target) if args.episodes is None else args.episodes,
         seed=args.seed,
         delta=args.delta,
         support=args.support,
@@ -182,7 +186,7 @@ def _folder(args: argparse.Namespace, options: Options) -> "Folder | None":
             if getattr(args, name):
                 raise TaskError(f"--{name.replace('_', '-')} is about a stored run: say which with --run DIR")
         return None
-    from bidual.runs import Folder
+    from bidual.learning.runs import Folder
 
     return Folder(
         args.folder,
@@ -204,7 +208,7 @@ def with_progress(
     try:
         # An environment may print, and stdout belongs to the result.
         with line as progress, contextlib.redirect_stdout(sys.stderr):
-            solution = learned(options, target, time_limit=time_limit, progress=progress, run=run)
+            solution = learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
     except KeyboardInterrupt:
         if run is not None:
             print(f"the run is stored: 'bidual learn --run {run.path} --resume' goes on with it", file=sys.stderr)
@@ -215,7 +219,7 @@ def with_progress(
 
 
 def _exit_code(solution: "Learned", args: argparse.Namespace, episodes: int) -> int:
-    """Spent episodes are a success, whatever they have shown, unless more was required."""
+    """Return the exit code: a used-up episode budget is a success, certified or not, unless more was required."""
     if solution.status == "infeasible":
         return _INFEASIBLE
     unfinished = args.require_certificate or solution.episodes < episodes

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bidual._errors import TaskError
+from bidual._base.errors import TaskError
 from bidual.cli._templates import ENVIRONMENT, KNOWN
 
 

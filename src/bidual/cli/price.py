@@ -1,4 +1,4 @@
-"""``bidual price``: what the limit of a constraint is worth."""
+"""``bidual price``: the value of the limit of a constraint."""
 
 import argparse
 import json
@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._errors import TaskError
+from bidual._base.errors import TaskError
 
 if TYPE_CHECKING:
-    from bidual._curve import Curve
+    from bidual.solving.pricing import Curve
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     """Solve along the limits and report."""
     import sys
 
-    from bidual._price import price
     from bidual.cli._progress import progress_line
     from bidual.cli._target import load_target
+    from bidual.solving.pricing import price
 
     limits = _limits(args.first, args.last, args.points)
     target = load_target(args.target, args.settings)
@@ -94,7 +94,7 @@ def _write(curve: "Curve", folder: Path) -> list[Path]:
 
 
 def _exit_code(curve: "Curve") -> int:
-    """As for solve: 4 where a limit was left undecided, 3 where no limit can be kept."""
+    """Return the exit code, as for solve: 4 where a limit was left undecided, 3 where no limit can be kept."""
     if "undecided" in curve.statuses:
         return 4
     return 3 if set(curve.statuses) == {"infeasible"} else 0

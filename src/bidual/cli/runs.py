@@ -1,4 +1,4 @@
-"""``bidual runs``: which runs there are, and how they stand."""
+"""``bidual runs``: the stored runs, and their status."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bidual.runs import Listed
+    from bidual.learning.runs import Listed
 
 _COLUMNS = ("run", "task", "status", "episodes", "value", "gap", "violation", "age")
 
@@ -27,7 +27,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Print the list."""
-    from bidual.runs import listed
+    from bidual.learning.runs import listed
 
     found = listed(args.folder)
     if args.json:

@@ -42,11 +42,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve and report."""
-    from bidual._solve import solve
     from bidual.cli._files import to_json, write_outputs
     from bidual.cli._progress import progress_line
     from bidual.cli._target import load_target
     from bidual.dual import FollowTheLeader, GradientAscent
+    from bidual.solving.solve import solve
 
     target = load_target(args.target, args.settings)
     if args.check_only:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_only(target: "Target", *, as_json: bool) -> int:
     import json
 
-    from bidual._search import bind
+    from bidual.solving.search import bind
 
     program, psi = bind(target.problem, target.mdp)
     facts = {

@@ -1,4 +1,4 @@
-"""What dual players that average share: the uniform mixture of their plans, its repair, and when to look at a bound."""
+"""Parts shared by dual players that average: the uniform mixture of plans, its repair, and the times of bounds."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Generic, TypeVar, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import VariationalProgram
 from bidual.dual._base import Bound, Duals
+from bidual.problem.convex import VariationalProgram
 
 State = TypeVar("State")
 
-_ENOUGH = 16  # multipliers that an average is taken seriously from, in the first round
+_ENOUGH = 16  # least number of multipliers in an average that counts, in the first round
 _HALVINGS = 60  # of the interval for the share of the Slater point: to the last digit
 
 
@@ -23,22 +23,22 @@ class Averages(Generic[State]):
     """The plans of the iterations so far, and the player's own state."""
 
     state: State
-    known: int  # plans from before, which the Slater point is made of
+    known: int  # plans from before, the members of the Slater point
     slater: Float[np.ndarray, "n"] | None  # its image
     y: Float[np.ndarray, "n"]  # the mean image of the iterations' plans
     Gamma: float  # the multipliers' bound of this round
     enough: int = _ENOUGH  # iterations before it may be doubled
     since: int = 0  # the first plan of this round
     t: int = 0  # its iterations so far
-    looking: bool = False  # the plan being made is for a bound, not for an iteration
-    looks: tuple[int, ...] = ()  # the plans that were
-    next_look: int = 1
+    bounding: bool = False  # the next plan is for a bound, not for an iteration
+    bound_plans: tuple[int, ...] = ()  # the plans for bounds so far
+    next_bound: int = 1
 
 
-def begun(
+def start_averaging(
     program: VariationalProgram, state: State, known: Float[np.ndarray, "k n"], Gamma: float
 ) -> Duals[Averages[State]]:
-    """Before the first iteration; `known` are the images of plans from before."""
+    """Return the state before the first iteration; `known` are the images of plans from before."""
     m, n = program.units.size, program.image.size
     weights, slater = np.zeros(len(known)), None
     if program.slater is not None:
@@ -62,45 +62,47 @@ def begun(
     return replace(duals, f=f, g=g, feasible=bool(np.all(program.violations(g) <= program.tolerances)))
 
 
-def counted(duals: Duals[Averages[State]], y: Float[np.ndarray, "n"]) -> Duals[Averages[State]]:
-    """One more iteration, whose plan has the image y."""
+def count_plan(duals: Duals[Averages[State]], y: Float[np.ndarray, "n"]) -> Duals[Averages[State]]:
+    """Count one more iteration, whose plan has the image y."""
     memory = duals.memory
     t = memory.t + 1
     memory = replace(memory, t=t, y=memory.y + (y - memory.y) / t)
     return replace(duals, memory=memory, weights=np.append(duals.weights, 0.0))
 
 
-def looked(duals: Duals[Averages[State]], bound: Bound, growth: float) -> Duals[Averages[State]]:
-    """A plan that was made for a bound: it is part of no mixture."""
+def record_bound(duals: Duals[Averages[State]], bound: Bound, growth: float) -> Duals[Averages[State]]:
+    """Record the bound of a plan that was computed for one: the plan is part of no mixture."""
     memory = duals.memory
-    looks = (*memory.looks, duals.weights.size)
-    memory = replace(memory, looking=False, looks=looks, next_look=max(memory.t + 1, math.ceil(growth * memory.t)))
-    return replace(better(duals, bound), memory=memory, weights=np.append(duals.weights, 0.0))
+    bound_plans = (*memory.bound_plans, duals.weights.size)
+    memory = replace(
+        memory, bounding=False, bound_plans=bound_plans, next_bound=max(memory.t + 1, math.ceil(growth * memory.t))
+    )
+    return replace(raise_bound(duals, bound), memory=memory, weights=np.append(duals.weights, 0.0))
 
 
-def outgrown(memory: Averages[State], gamma: Sequence[float] | Float[np.ndarray, "m"]) -> bool:
-    """Whether the averages of enough multipliers are more than half of what is allowed."""
+def outgrows_Gamma(memory: Averages[State], gamma: Sequence[float] | Float[np.ndarray, "m"]) -> bool:
+    """Check whether the averages of enough multipliers exceed half of Gamma."""
     return memory.t >= memory.enough and float(np.max(np.abs(gamma), initial=0.0)) > memory.Gamma / 2
 
 
-def doubled(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
-    """A new round with twice the bound on multipliers, and twice as long at least; what has been shown stays.
+def double_Gamma(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
+    """Start a new round with twice the bound on multipliers, at least twice as long; proved bounds stay.
 
-    Steps are as long as the bound is large. Without the patience a round that began with too long ones would be taken
-    for one whose bound is too small, and so would the next, without end.
+    Steps are proportional to the bound. Without the longer minimum a round that began with too long ones would be
+    taken for one whose bound is too small, and so would the next, without end.
     """
     memory = duals.memory
     anew = Averages(state, memory.known, memory.slater, np.zeros_like(memory.y), 2 * memory.Gamma, 2 * memory.enough)
-    return replace(duals, memory=replace(anew, since=duals.weights.size, looks=memory.looks))
+    return replace(duals, memory=replace(anew, since=duals.weights.size, bound_plans=memory.bound_plans))
 
 
-def better(duals: Duals[Averages[State]], bound: Bound) -> Duals[Averages[State]]:
-    """The higher one of two bounds."""
+def raise_bound(duals: Duals[Averages[State]], bound: Bound) -> Duals[Averages[State]]:
+    """Keep the higher of two bounds."""
     return replace(duals, optimum=bound) if bound.value > duals.optimum.value else duals
 
 
-def mixed(program: VariationalProgram, duals: Duals[Averages[State]]) -> Duals[Averages[State]]:
-    """The uniform mixture of the iterations' plans, with as little of the Slater point as keeps the constraints.
+def mix_plans(program: VariationalProgram, duals: Duals[Averages[State]]) -> Duals[Averages[State]]:
+    """Mix the iterations' plans uniformly, with as little of the Slater point as satisfies the constraints.
 
     The paper's mixture violates a constraint by O(1 / sqrt t). A share of that size of a policy that keeps it with
     room repairs it, and costs no more than that in the objective.
@@ -115,7 +117,7 @@ def mixed(program: VariationalProgram, duals: Duals[Averages[State]]) -> Duals[A
     weights = np.zeros_like(duals.weights)
     mine = np.ones(weights.size, dtype=bool)
     mine[: max(memory.known, memory.since)] = False
-    mine[list(memory.looks)] = False
+    mine[list(memory.bound_plans)] = False
     weights[mine] = (1 - share) / mine.sum()
     if program.slater is not None:
         weights[: memory.known] += share * program.slater.weights
@@ -125,7 +127,7 @@ def mixed(program: VariationalProgram, duals: Duals[Averages[State]]) -> Duals[A
 def _improves(
     program: VariationalProgram, duals: Duals[Averages[State]], f: float, g: Float[np.ndarray, "m"], *, feasible: bool
 ) -> bool:
-    """Feasible is better than not; then the objective counts, or the violation."""
+    """Check whether a mixture improves: feasible before infeasible, then by the objective or the violation."""
     if feasible or duals.feasible:
         return feasible and not (duals.feasible and f >= duals.f)
     now, before = (float(np.max(program.violations(v) / program.units)) for v in (g, duals.g))
@@ -133,7 +135,7 @@ def _improves(
 
 
 def _share(program: VariationalProgram, memory: Averages[State]) -> float:
-    """The least share of the Slater point with which every inequality holds, by bisection."""
+    """Compute the least share of the Slater point with which every inequality holds, by bisection."""
     worst = _worst(program, memory.y)
     if memory.slater is None or worst <= 0:
         return 0.0

@@ -1,11 +1,15 @@
 """The dual player of price curves: many problems that differ in one limit, over one pool of plans.
 
 The dual function of such a family is d(gamma) = min over policies of f + gamma . (rows . Psi), less gamma . limits, and
-only the last term knows the limit. So every plan gives a value and a slope of d at every limit, and by the time a
-limit is looked at, there are plans on both sides of its multiplier. The master mixes two of them, made for gamma_1 and
+only the last term depends on the limit. So every plan gives a value and a slope of d at every limit, and when a limit
+is searched, there are plans on both sides of its multiplier. The master mixes two of them, computed for gamma_1 and
 gamma_2. Its own multiplier is where their two tangents meet: about half-way, wherever the maximum is. The cubic
-through both values and both slopes knows better, and its maximum is asked for instead. Where that plan is not new, d
-has a corner between the two, and the master's own multiplier is asked for next: there it is exact.
+through both values and both slopes is a better model, so the next plan is for its maximum. Where that plan is not
+new, d has a corner between the two, and the next plan is for the master's own multiplier: there it is exact.
+
+The master of one inequality has a closed form, in which two plans suffice. Plans are points (g, f). The best mixture is
+where the lower edge of their convex hull crosses g = 0; the edge that does so has a plan on either side, and its slope
+is the multiplier.
 """
 
 import math
@@ -16,27 +20,64 @@ from typing import Any, NamedTuple, final, overload
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import AffineProgram
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._fully_corrective import FullyCorrective, Plans, origins
-from bidual.dual._segment import Segment, best_segment
 from bidual.planners import Plan
+from bidual.problem.convex import AffineProgram
 
 _ATTEMPTS = 6  # plans at one limit; then the master's own multipliers, which end on every piecewise linear function
-_CLOSE = 0.1  # so close to one end, as a share of the way, the other end is as good as never replaced: go beyond
-_FAR = 4.0  # of the master's own multiplier, where the plan that keeps the limit was made for the limit alone
+_CLOSE = 0.1  # so close to one end, as a share of the way, the other end is almost never replaced: go beyond
+_FAR = 4.0  # of the master's own multiplier, where the plan that keeps the limit was computed for the limit alone
+
+
+class Segment(NamedTuple):
+    """A mixture of plan `low`, which keeps the limit, and `high`, which does not; equal if one plan is best alone."""
+
+    low: int
+    high: int
+    share: float  # of the plan `high`
+    gamma: float
+
+    def weights(self, k: int) -> Float[np.ndarray, "k"]:
+        """Return the mixture as weights of k plans."""
+        weights = np.zeros(k)
+        weights[self.low] = 1 - self.share
+        weights[self.high] += self.share
+        return weights
+
+
+def best_segment(f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
+    """Compute the best mixture with g <= 0; None where no plan keeps the limit."""
+    lows, highs = np.flatnonzero(g <= 0), np.flatnonzero(g > 0)
+    if lows.size == 0:
+        return None
+    f_low, g_low, f_high, g_high = f[lows], g[lows], f[highs], g[highs]
+    low = int(np.argmin(f_low))
+    for _ in range(len(f)):  # every turn but the last finds a better `low`
+        slopes = (f_low[low] - f_high) / (g_high - g_low[low])
+        high = int(np.argmax(slopes)) if slopes.size else -1
+        if high < 0 or slopes[high] <= 0:
+            break
+        lagrangian = f_low + slopes[high] * g_low
+        best = int(np.argmin(lagrangian))
+        if lagrangian[best] >= lagrangian[low]:
+            share = -g_low[low] / (g_high[high] - g_low[low])
+            return Segment(int(lows[low]), int(highs[high]), float(share), float(slopes[high]))
+        low = best
+    alone = int(lows[np.argmin(f_low)])
+    return Segment(alone, alone, 0.0, 0.0)
 
 
 @final
-class Pool(Sequence[Reply]):
-    """Plans with their images, which are the same at every limit."""
+class PlanPool(Sequence[Reply]):
+    """A pool of plans with their images, which are the same at every limit."""
 
     def __init__(self, program: AffineProgram, replies: Sequence[Reply]) -> None:
         self.program, self._replies = program, tuple(replies)
         m, size = program.limits.size, program.objective.size
         matrix = np.concatenate([program.objective.reshape(1, size), program.rows.reshape(m, size)])
         images = np.array([matrix @ r.plan.embedding.reshape(size) for r in self._replies]).reshape(-1, m + 1)
-        self.f, self.paid = images[:, 0] + program.offset, images[:, 1:]
+        self.f, self.left_sides = images[:, 0] + program.offset, images[:, 1:]
         gammas, fits = origins(program, self._replies)
         self.gammas = np.where(fits[:, None], gammas, np.nan)
 
@@ -48,63 +89,65 @@ class Pool(Sequence[Reply]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Reply]: ...
     def __getitem__(self, index: int | slice) -> Reply | Sequence[Reply]:
-        """The plans in the order they came."""
+        """Return plans in the order of their arrival."""
         return self._replies[index]
 
-    def joined(self, replies: Sequence[Reply]) -> "Pool":
-        """The pool with these plans in front: of equal plans the first is mixed, and their multipliers are known."""
+    def prepend(self, replies: Sequence[Reply]) -> "PlanPool":
+        """Return the pool with these plans in front: of equal ones the first is mixed, with its multipliers."""
         if not replies:
             return self
-        new = Pool(self.program, replies)
+        new = PlanPool(self.program, replies)
         new._replies += self._replies
-        new.f, new.paid = np.append(new.f, self.f), np.concatenate([new.paid, self.paid])
+        new.f, new.left_sides = np.append(new.f, self.f), np.concatenate([new.left_sides, self.left_sides])
         new.gammas = np.concatenate([new.gammas, self.gammas])
         return new
 
     def fits(self, program: AffineProgram) -> bool:
-        """Whether only the limits differ from those of `program`."""
+        """Check whether only the limits differ from those of `program`."""
         return program.rows is self.program.rows and program.objective is self.program.objective
 
 
 class Bracket(NamedTuple):
-    """The images of all plans so far and the multipliers they were made for, and how the next were chosen."""
+    """The images and multipliers of all plans so far, and the state of the choice of the next multiplier."""
 
     f: Float[np.ndarray, "k"]
     g: Float[np.ndarray, "k"]
-    gammas: Float[np.ndarray, "k"]  # NaN where a plan was made for a cost of another problem
-    gamma: float  # the multiplier the next plan is made for
+    gammas: Float[np.ndarray, "k"]  # NaN where a plan was computed for a cost of another problem
+    gamma: float  # the multiplier of the next plan
     segment: Segment
     attempts: int  # plans so far
     missed: bool  # the last plan was known
     far: bool  # a multiplier beyond the master's own has led to a plan that keeps the limit
-    sided: int  # plans in a row that have replaced the same end: positive for `high`, negative for `low`
+    streak: int  # plans in a row that have replaced the same end: positive for `high`, negative for `low`
 
 
 # The memory is a Bracket, or Plans where the fully corrective player has taken over.
 @final
 @dataclass(frozen=True)
 class Bracketing(AbstractDual[AffineProgram, Any]):
-    """Column generation that asks where the cubic between two plans has its maximum.
+    """Column generation with the next plan at the maximum of the cubic between two plans.
 
-    Where there is more than one row, or no known plan keeps the limit, the fully corrective player takes over.
+    With more than one row, or without a known plan that keeps the limit, the fully corrective player takes over.
     """
 
     def init(self, program: AffineProgram) -> Duals[Any]:
-        """Start from the objective alone."""
+        """Return the state whose first plan is for the objective alone."""
         return _CORRECTIVE.init(program)
 
     def restart(self, program: AffineProgram, known: Sequence[Reply]) -> Duals[Any]:
-        """Start from the best mixture of known plans, with the bounds that still hold."""
-        pool = known if isinstance(known, Pool) and known.fits(program) else Pool(program, known)
-        g = pool.paid - program.limits
+        """Return the state at the best mixture of known plans, with the bounds that still hold."""
+        pool = known if isinstance(known, PlanPool) and known.fits(program) else PlanPool(program, known)
+        g = pool.left_sides - program.limits
         optimum = _best_bound(pool, g, program.limits.size)
         segment = _segment(program, pool.f, g[:, 0]) if _one_row(program) else None
         if segment is None:
             return _CORRECTIVE.resume(program, pool.f, g, optimum) or self.init(program)
-        return _asked(program, Bracket(pool.f, g[:, 0], pool.gammas[:, 0], 0.0, segment, 0, False, False, 0), optimum)
+        return _request_plan(
+            program, Bracket(pool.f, g[:, 0], pool.gammas[:, 0], 0.0, segment, 0, False, False, 0), optimum
+        )
 
     def step(self, program: AffineProgram, duals: Duals[Any], plan: Plan) -> Duals[Any]:
-        """Add the plan and mix again."""
+        """Add the plan to the master and solve it again."""
         memory = duals.memory
         if isinstance(memory, Plans):
             return _CORRECTIVE.step(program, duals, plan)
@@ -117,13 +160,13 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         beyond = memory.gamma > memory.segment.gamma and bool(np.isnan(memory.gammas[memory.segment.low]))
         far = beyond and g_new <= program.resolution[0]
         # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound. That of a step too far
-        # is not taken, for its multiplier is not the price.
+        # is dropped, because its multiplier is not the price.
         bound = Bound(f_new + memory.gamma * g_new, np.array([memory.gamma]))
         optimum = bound if bound.value > duals.optimum.value and not far else duals.optimum
-        sided = _sided(memory.sided, memory.segment, segment)
-        after = Bracket(f, g, gammas, 0.0, segment, memory.attempts + 1, missed, memory.far or far, sided)
-        # The master's own multiplier brought nothing new: its tangents touch, or arithmetic sees no more.
-        return _asked(program, after, optimum, stalled=missed and memory.gamma == memory.segment.gamma)
+        streak = _count_streak(memory.streak, memory.segment, segment)
+        after = Bracket(f, g, gammas, 0.0, segment, memory.attempts + 1, missed, memory.far or far, streak)
+        # The master's own multiplier brought nothing new: its tangents touch up to rounding.
+        return _request_plan(program, after, optimum, stalled=missed and memory.gamma == memory.segment.gamma)
 
 
 _CORRECTIVE = FullyCorrective()
@@ -133,7 +176,7 @@ def _one_row(program: AffineProgram) -> bool:
     return program.limits.size == 1 and not program.equality[0]
 
 
-def _best_bound(pool: Pool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
+def _best_bound(pool: PlanPool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
     bounds = pool.f + np.sum(pool.gammas * g, axis=1)
     if np.isnan(bounds).all():
         return Bound(-np.inf, np.zeros(m))
@@ -142,21 +185,21 @@ def _best_bound(pool: Pool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
 
 
 def _segment(program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
-    # What cannot be told from 0 keeps the limit.
+    # Values that are 0 up to rounding keep the limit.
     return best_segment(f, np.where(np.abs(g) <= program.resolution[0], 0.0, g))
 
 
-def _sided(sided: int, before: Segment, after: Segment) -> int:
+def _count_streak(streak: int, before: Segment, after: Segment) -> int:
     low, high = before.low != after.low, before.high != after.high
     if low == high:
-        return 0 if low else sided
-    return max(sided, 0) + 1 if high else min(sided, 0) - 1
+        return 0 if low else streak
+    return max(streak, 0) + 1 if high else min(streak, 0) - 1
 
 
-def _asked(program: AffineProgram, memory: Bracket, optimum: Bound, *, stalled: bool = False) -> Duals[Any]:
-    """The state after this mixture: where the next plan is wanted."""
+def _request_plan(program: AffineProgram, memory: Bracket, optimum: Bound, *, stalled: bool = False) -> Duals[Any]:
+    """Return the state after this mixture, with the cost of the next plan."""
     own = memory.segment.gamma
-    between = None if memory.missed or memory.attempts >= _ATTEMPTS else _between(memory)
+    between = None if memory.missed or memory.attempts >= _ATTEMPTS else _multiplier_between(memory)
     if between is None and np.isnan(memory.gammas[memory.segment.low]) and not memory.far:
         between = _FAR * own
     memory = memory._replace(gamma=own if between is None else between)
@@ -177,22 +220,22 @@ def _asked(program: AffineProgram, memory: Bracket, optimum: Bound, *, stalled: 
     )
 
 
-def _between(memory: Bracket) -> float | None:
-    """A multiplier between those of the two plans; None where these say nothing."""
+def _multiplier_between(memory: Bracket) -> float | None:
+    """Choose a multiplier between those of the two plans; None where these give none."""
     low, high = memory.segment.low, memory.segment.high
-    # More plans keep the limit the more it costs to break it, so `high` was made for the smaller multiplier.
+    # More plans keep the limit the more it costs to break it, so `high` belongs to the smaller multiplier.
     gamma_1, gamma_2 = float(memory.gammas[high]), float(memory.gammas[low])
     g_1, g_2 = float(memory.g[high]), float(memory.g[low])
     way = gamma_2 - gamma_1
     if not (way > 0 and g_1 > 0 > g_2):  # NaN too
         return None
     rise = float(memory.f[low] + gamma_2 * g_2 - memory.f[high] - gamma_1 * g_1)
-    t = _top(g_1 * way, g_2 * way, rise)
-    return gamma_1 + _beyond(t, memory.sided) * way
+    t = _cubic_argmax(g_1 * way, g_2 * way, rise)
+    return gamma_1 + _extrapolate(t, memory.streak) * way
 
 
-def _top(slope_1: float, slope_2: float, rise: float) -> float:
-    """Where between 0 and 1 a cubic with these slopes at the ends, and this rise between them, is highest."""
+def _cubic_argmax(slope_1: float, slope_2: float, rise: float) -> float:
+    """Maximise over [0, 1] a cubic with these slopes at the ends, and this rise between them."""
     # Its slope is slope_1 + b t + c t^2: positive at 0 and negative at 1, so it has one root between them.
     c = 3 * (slope_1 + slope_2) - 6 * rise
     b = slope_2 - slope_1 - c
@@ -201,10 +244,10 @@ def _top(slope_1: float, slope_2: float, rise: float) -> float:
     return next((t for t in roots if 0 < t < 1), 0.5)
 
 
-def _beyond(t: float, sided: int) -> float:
-    """Further from the end that is close, so that the other will be close as well: more so after each failure."""
-    if t <= 0.5 and (sided >= 2 or t < _CLOSE):
-        return min(t * (1 + 2.0 ** max(sided - 1, 0)), 0.5)
-    if t > 0.5 and (sided <= -2 or t > 1 - _CLOSE):
-        return max(1 - (1 - t) * (1 + 2.0 ** max(-sided - 1, 0)), 0.5)
+def _extrapolate(t: float, streak: int) -> float:
+    """Move t further from its close end, so that the other end gets close as well: more so after each failure."""
+    if t <= 0.5 and (streak >= 2 or t < _CLOSE):
+        return min(t * (1 + 2.0 ** max(streak - 1, 0)), 0.5)
+    if t > 0.5 and (streak <= -2 or t > 1 - _CLOSE):
+        return max(1 - (1 - t) * (1 + 2.0 ** max(-streak - 1, 0)), 0.5)
     return t

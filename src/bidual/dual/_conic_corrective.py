@@ -19,26 +19,26 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
-from bidual.dual._conic_master import Mixed, solve_conic_master
+from bidual.dual._conic_master import ConicMixture, solve_conic_master
 from bidual.planners import Plan
+from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
 
-_PATIENCE = 40  # plans without any progress after which more will not help
+_PATIENCE = 40  # number of plans without progress after which more will not help
 _PROGRESS = 1e-3  # share of the gap that counts as progress
 _SLATER_PLANS = 12  # plans spent on a better Slater point once there is one
 
 
-class Stage(Enum):
-    """Which master problem is being solved."""
+class ConicStage(Enum):
+    """The stages, by the master problem being solved."""
 
     VIOLATION = "violation"
     MARGIN = "margin"
     OPTIMUM = "optimum"
 
 
-class Point(NamedTuple):
-    """A mixture of the plans with the user's other variables, and what they cost."""
+class MixturePoint(NamedTuple):
+    """A mixture of the plans with the user's other variables, and their objective and constraint values."""
 
     weights: Float[np.ndarray, "k"]
     auxiliary: Float[np.ndarray, "a"]
@@ -46,16 +46,16 @@ class Point(NamedTuple):
     g: Float[np.ndarray, "m"]
 
 
-class Columns(NamedTuple):
-    """All plans as images, the stage, and how the next multipliers are chosen."""
+class ConicColumns(NamedTuple):
+    """The images of all plans, the stage, and the state of the choice of the next multipliers."""
 
     Y: Float[np.ndarray, "k n"]
-    stage: Stage
-    asked: Float[np.ndarray, "r"] | None  # the multipliers of the plan being made; None before the first
+    stage: ConicStage
+    asked: Float[np.ndarray, "r"] | None  # the multipliers of the next plan; None for the first
     target: Float[np.ndarray, "r"] | None  # the master's own
     best: Bound | None  # of this stage
-    slater: Point | None
-    entered: int  # the number of plans when this stage began; negative where known plans are to do for a Slater point
+    slater: MixturePoint | None
+    entered: int  # the number of plans when this stage began; negative if known plans must suffice for a Slater point
     smoothing: float
     smoothed: bool
     idle: int  # plans since the gap of this stage last shrank
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
+class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
     """Column generation with a cone program as master.
 
     Args:
@@ -78,11 +78,11 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
         """Check the setting."""
         check_smoothing(self.smoothing)
 
-    def init(self, program: ConvexProgram) -> Duals[Columns]:
-        """Ask for any plan: there are no multipliers before the first master."""
+    def init(self, program: ConvexProgram) -> Duals[ConicColumns]:
+        """Return the state whose first plan is any plan: there are no multipliers before the first master."""
         m = program.units.size
-        stage = Stage.OPTIMUM if program.violation is None else Stage.VIOLATION
-        memory = Columns(
+        stage = ConicStage.OPTIMUM if program.violation is None else ConicStage.VIOLATION
+        memory = ConicColumns(
             np.zeros((0, program.image.size)), stage, None, None, None, None, 0, self.smoothing, False, 0, np.inf
         )
         return Duals(
@@ -99,17 +99,19 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             memory=memory,
         )
 
-    def restart(self, program: ConvexProgram, known: Sequence[Reply]) -> Duals[Columns]:
+    def restart(self, program: ConvexProgram, known: Sequence[Reply]) -> Duals[ConicColumns]:
         """Go through the stages with the known plans alone, and keep the bounds that still hold."""
         afresh = self.init(program)
         if not known:
             return afresh
         Y = np.array([program.image(reply.plan.embedding) for reply in known])
         try:
-            duals = self._mixed(program, replace(afresh, memory=afresh.memory._replace(Y=Y, entered=-_SLATER_PLANS)))
+            duals = self._solve_master(
+                program, replace(afresh, memory=afresh.memory._replace(Y=Y, entered=-_SLATER_PLANS))
+            )
         except np.linalg.LinAlgError:
             return afresh
-        if duals.memory.stage is not Stage.OPTIMUM:
+        if duals.memory.stage is not ConicStage.OPTIMUM:
             return duals
         bounds = [_known_bound(program, reply, y) for reply, y in zip(known, Y, strict=True)]
         best = max([bound for bound in bounds if bound is not None], key=lambda bound: bound.value, default=None)
@@ -117,17 +119,17 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             return duals
         return replace(duals, optimum=best, memory=duals.memory._replace(best=best))
 
-    def step(self, program: ConvexProgram, duals: Duals[Columns], plan: Plan) -> Duals[Columns]:
+    def step(self, program: ConvexProgram, duals: Duals[ConicColumns], plan: Plan) -> Duals[ConicColumns]:
         """Add the plan to the master and solve it again, stage after stage."""
         y = program.image(plan.embedding)
-        duals = self._bounded(program, duals, y)
+        duals = self._take_bound(program, duals, y)
         known = bool(np.any(np.all(y == duals.memory.Y, axis=1)))
         memory = duals.memory._replace(Y=np.vstack([duals.memory.Y, y]))
         if known and not memory.smoothed:
-            # This master is solved; nothing but another stage could still teach anything.
+            # This master is solved; only another stage could still change anything.
             memory = memory._replace(idle=_PATIENCE)
         try:
-            return self._mixed(program, replace(duals, memory=memory))
+            return self._solve_master(program, replace(duals, memory=memory))
         except np.linalg.LinAlgError:
             weights = np.append(duals.weights, 0.0) if duals.weights.size else np.ones(1)
             duals = replace(duals, weights=weights, stalled=memory.uniform, memory=memory._replace(uniform=True))
@@ -135,11 +137,13 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             # is inside.
             return replace(duals, theta=np.zeros_like(duals.theta), soft=True)
 
-    def _bounded(self, program: ConvexProgram, duals: Duals[Columns], y: Float[np.ndarray, "n"]) -> Duals[Columns]:
-        """Take the bound that the plan proves, and adapt the smoothing to where it points."""
+    def _take_bound(
+        self, program: ConvexProgram, duals: Duals[ConicColumns], y: Float[np.ndarray, "n"]
+    ) -> Duals[ConicColumns]:
+        """Record the bound that the plan proves, and adapt the smoothing to the direction of its supergradient."""
         memory = duals.memory
         if memory.asked is None or duals.soft:
-            return duals  # the first plan, or the uniform policy: it proves nothing
+            return duals  # the first plan and the uniform policy prove nothing
         form = _form(program, memory.stage)
         bound = Bound(form.constant(memory.asked) + float(form.slope(memory.asked) @ y), memory.asked)
         best = bound if memory.best is None or bound.value > memory.best.value else memory.best
@@ -149,41 +153,41 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
             ahead = float((form.G_y @ y - form.h) @ (memory.target - memory.best.gamma))
             smoothing = max(0.0, smoothing - 0.1) if ahead > 0 else smoothing + 0.1 * (1 - smoothing)
         duals = replace(duals, memory=memory._replace(best=best, smoothing=smoothing))
-        if memory.stage is Stage.OPTIMUM:
+        if memory.stage is ConicStage.OPTIMUM:
             return replace(duals, optimum=best)
-        return replace(duals, conflict=best) if memory.stage is Stage.VIOLATION and best.value > 0 else duals
+        return replace(duals, conflict=best) if memory.stage is ConicStage.VIOLATION and best.value > 0 else duals
 
-    def _mixed(self, program: ConvexProgram, duals: Duals[Columns]) -> Duals[Columns]:
-        """Solve the master of the stage; go on to the next stage where this one is done."""
+    def _solve_master(self, program: ConvexProgram, duals: Duals[ConicColumns]) -> Duals[ConicColumns]:
+        """Solve the master of the stage; enter the next stage where this one is done."""
         memory = duals.memory
         mixed = solve_conic_master(_form(program, memory.stage), memory.Y)
         point = _point(program, memory, mixed)
-        if memory.stage is Stage.OPTIMUM:
-            point = _repaired(program, memory, point)
-            return self._asked(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
-        worst = float(np.max(_signed(program, memory.stage, point.g) / program.units))
-        following = _following(program, memory, point, worst)
+        if memory.stage is ConicStage.OPTIMUM:
+            point = _repair(program, memory, point)
+            return self._request_plan(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
+        worst = float(np.max(_stage_values(program, memory.stage, point.g) / program.units))
+        following = _next_stage(program, memory, point, worst)
         if following is not memory.stage:
             slater = point if worst < -10 * TOLERANCE else memory.slater
             entered = len(memory.Y) if memory.entered >= 0 else memory.entered
             memory = memory._replace(
                 stage=following, asked=None, best=None, slater=slater, entered=entered, gap=np.inf, idle=0
             )
-            return self._mixed(program, replace(duals, memory=memory))
+            return self._solve_master(program, replace(duals, memory=memory))
         lower = -np.inf if memory.best is None else memory.best.value
-        return self._asked(program, duals, memory, mixed.lam, point, gap=worst - lower)
+        return self._request_plan(program, duals, memory, mixed.lam, point, gap=worst - lower)
 
-    def _asked(
+    def _request_plan(
         self,
         program: ConvexProgram,
-        duals: Duals[Columns],
-        memory: Columns,
+        duals: Duals[ConicColumns],
+        memory: ConicColumns,
         lam: Float[np.ndarray, "r"],
-        point: Point,
+        point: MixturePoint,
         *,
         gap: float,
-    ) -> Duals[Columns]:
-        """The state after this master: where the next plan is wanted, and whether there is any hope left."""
+    ) -> Duals[ConicColumns]:
+        """Return the state after this master, with the cost of the next plan, and whether the player has stalled."""
         # A cone solver's bound may pass the value by rounding: such a gap is closed, and closed is not progress.
         shrunk = max(gap, 0.0) < memory.gap * (1 - _PROGRESS) and memory.idle < _PATIENCE
         idle = 0 if shrunk else memory.idle + 1
@@ -208,7 +212,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, Columns]):
 
 
 def _known_bound(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]) -> Bound | None:
-    """The bound that a known plan proves, if its multipliers make the same cost of this program."""
+    """Compute the bound that a known plan proves, if its multipliers give the same cost in this program."""
     form, lam = program.main, reply.gamma
     if lam is None or lam.shape != form.h.shape:
         return None
@@ -220,44 +224,48 @@ def _known_bound(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]
     return Bound(form.constant(lam) + float(form.slope(lam) @ y), lam)
 
 
-def _form(program: ConvexProgram, stage: Stage) -> ConicForm:
-    form = {Stage.VIOLATION: program.violation, Stage.MARGIN: program.margin, Stage.OPTIMUM: program.main}[stage]
+def _form(program: ConvexProgram, stage: ConicStage) -> ConicForm:
+    form = {
+        ConicStage.VIOLATION: program.violation,
+        ConicStage.MARGIN: program.margin,
+        ConicStage.OPTIMUM: program.main,
+    }[stage]
     assert form is not None  # a stage is only entered where its form exists
     return form
 
 
-def _signed(program: ConvexProgram, stage: Stage, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-    """What the stage wants small: a margin may be negative, an equality cannot have one."""
-    hard = -np.inf if stage is Stage.MARGIN else np.abs(g)
+def _stage_values(program: ConvexProgram, stage: ConicStage, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Return the values that the stage minimises: a margin may be negative, an equality has none."""
+    hard = -np.inf if stage is ConicStage.MARGIN else np.abs(g)
     return np.where(program.equality, hard, g)
 
 
-def _following(program: ConvexProgram, memory: Columns, point: Point, worst: float) -> Stage:
-    """The stage after this master."""
+def _next_stage(program: ConvexProgram, memory: ConicColumns, point: MixturePoint, worst: float) -> ConicStage:
+    """Return the stage after this master."""
     lower = -np.inf if memory.best is None else memory.best.value
     stuck = memory.idle >= _PATIENCE // 2
-    if memory.stage is Stage.VIOLATION and program.equality.any():
+    if memory.stage is ConicStage.VIOLATION and program.equality.any():
         ready = worst <= 0.1 * TOLERANCE or (stuck and worst <= 1e-6)
-        return (Stage.OPTIMUM if program.margin is None else Stage.MARGIN) if ready else memory.stage
-    if memory.stage is Stage.MARGIN and lower > TOLERANCE:
-        return Stage.VIOLATION  # a clash, to be proved in the units of all constraints
+        return (ConicStage.OPTIMUM if program.margin is None else ConicStage.MARGIN) if ready else memory.stage
+    if memory.stage is ConicStage.MARGIN and lower > TOLERANCE:
+        return ConicStage.VIOLATION  # a clash, to be proved in the units of all constraints
     long = len(memory.Y) - memory.entered >= _SLATER_PLANS
     roomy = worst < 0 and (worst <= 0.5 * lower or (long and worst < -1e-7))
-    # Without room the feasible set is a face: go on with what keeps the constraints to the tolerance.
-    return Stage.OPTIMUM if roomy or (stuck and worst <= 0.7 * TOLERANCE) else memory.stage
+    # Without room the feasible set is a face: continue with a point that satisfies the constraints to the tolerance.
+    return ConicStage.OPTIMUM if roomy or (stuck and worst <= 0.7 * TOLERANCE) else memory.stage
 
 
-def _point(program: ConvexProgram, memory: Columns, mixed: Mixed) -> Point:
+def _point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
     # In the relaxed forms, too, the user's variables come first among the others.
     auxiliary = mixed.others[: program.num_auxiliary]
-    weights, auxiliary = _on_equalities(program, memory.Y, mixed.weights, auxiliary)
-    return Point(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+    weights, auxiliary = _polish_equalities(program, memory.Y, mixed.weights, auxiliary)
+    return MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
 
 
-def _on_equalities(
+def _polish_equalities(
     program: ConvexProgram, Y: Float[np.ndarray, "k n"], weights: Float[np.ndarray, "k"], auxiliary: np.ndarray
 ) -> tuple[Float[np.ndarray, "k"], np.ndarray]:
-    """Weights and auxiliary variables moved a little, so that the user's equalities hold to the last digit."""
+    """Move weights and auxiliary variables a little, so that the user's equalities hold to the last digit."""
     form, used = program.main, np.flatnonzero(weights > 1e-9)
     rows = np.flatnonzero(form.owner[: form.cones.zero] >= 0)
     if rows.size == 0:
@@ -275,8 +283,8 @@ def _on_equalities(
     return moved, at[used.size :]
 
 
-def _repaired(program: ConvexProgram, memory: Columns, point: Point) -> Point:
-    """The point with as little of the Slater point mixed in as keeps every inequality: convexity says how much."""
+def _repair(program: ConvexProgram, memory: ConicColumns, point: MixturePoint) -> MixturePoint:
+    """Mix in as little of the Slater point as satisfies every inequality; the share follows from convexity."""
     slater = memory.slater
     if slater is None:
         return point
@@ -290,5 +298,5 @@ def _repaired(program: ConvexProgram, memory: Columns, point: Point) -> Point:
         at_slater = np.append(slater.weights, np.zeros(len(point.weights) - len(slater.weights)))
         weights = (1 - share) * point.weights + share * at_slater
         auxiliary = (1 - share) * point.auxiliary + share * slater.auxiliary
-        point = Point(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+        point = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
     return point

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual.convex import ConicForm, run_clarabel
+from bidual.problem.convex import ConicForm, run_clarabel
 
 
-class Mixed(NamedTuple):
+class ConicMixture(NamedTuple):
     """The best mixture of the plans, the other variables at it, and the multipliers of the rows."""
 
     weights: Float[np.ndarray, "k"]
@@ -24,8 +24,8 @@ class Mixed(NamedTuple):
     lam: Float[np.ndarray, "r"]
 
 
-def solve_conic_master(form: ConicForm, Y: Float[np.ndarray, "k n"]) -> Mixed:
-    """Mix the plans as well as possible; `LinAlgError` where the solver gives up."""
+def solve_conic_master(form: ConicForm, Y: Float[np.ndarray, "k n"]) -> ConicMixture:
+    """Solve for the best mixture of the plans; `LinAlgError` where the solver fails."""
     k, p, r = len(Y), form.c_u.size, form.h.size
     over_plans = sp.csc_array(form.G_y @ Y.T)
     A = sp.block_array(
@@ -38,4 +38,4 @@ def solve_conic_master(form: ConicForm, Y: Float[np.ndarray, "k n"]) -> Mixed:
     weights = np.where(x[:k] > 1e-12, x[:k], 0.0)
     if not weights.sum() > 0.5:
         raise np.linalg.LinAlgError("the weights of the master problem do not sum to 1")
-    return Mixed(weights / weights.sum(), x[k:], z[:r])
+    return ConicMixture(weights / weights.sum(), x[k:], z[:r])

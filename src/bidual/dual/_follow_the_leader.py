@@ -3,7 +3,7 @@
     x <- the mean image of the plans,   alpha = grad f(x),   beta_i = gamma_i grad g_i(x)
     gamma_i <- clip( gamma_i + eta (g_i(x) + grad g_i(x) . (y - x)), 0, Gamma )
 
-It needs values and gradients only, no conjugates and no Lipschitz constants, so that an entropy will do. The bound at
+It needs values and gradients only, no conjugates and no Lipschitz constants, so entropies are allowed. The bound at
 x and any gamma >= 0 is f(x) + gamma . g(x) + min theta . (y - x).
 """
 
@@ -15,15 +15,24 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.convex import VariationalProgram
-from bidual.dual._averages import Averages, begun, better, counted, doubled, looked, mixed, outgrown
+from bidual.dual._averages import (
+    Averages,
+    count_plan,
+    double_Gamma,
+    mix_plans,
+    outgrows_Gamma,
+    raise_bound,
+    record_bound,
+    start_averaging,
+)
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
-from bidual.dual._gradient_ascent import check_settings, given
+from bidual.dual._gradient_ascent import check_settings, require_Gamma
 from bidual.planners import Plan
+from bidual.problem.convex import VariationalProgram
 
 
 class Place(NamedTuple):
-    """A point, multipliers, and what they say there: f + gamma . g and its slope."""
+    """A point, multipliers, and the value and slope of f + gamma . g there."""
 
     q: Float[np.ndarray, "n"]
     gamma: Float[np.ndarray, "m"]
@@ -32,11 +41,11 @@ class Place(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """The multipliers, their average, and the place that the plan being made is for."""
+    """The multipliers, their average, and the place of the next plan."""
 
     gamma: Float[np.ndarray, "m"]
     mean: Float[np.ndarray, "m"]
-    asked: Place | None = None  # None: the uniform policy, with which it starts
+    asked: Place | None = None  # None: the uniform policy, which comes first
 
 
 @final
@@ -46,9 +55,9 @@ class FollowTheLeader(AbstractDual[VariationalProgram, Averages[Leader]]):
 
     Args:
         Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` starts from an
-            eighth of what `bd.slater` finds, with `doubling`.
+            eighth of the Gamma that `bd.slater` finds, with `doubling`.
         doubling: start again with twice the Gamma when an average multiplier exceeds half of it.
-        growth: how much longer to wait from one look at the averages to the next.
+        growth: growth factor of the time from one bound at the averages to the next.
     """
 
     Gamma: float | None = None
@@ -60,35 +69,37 @@ class FollowTheLeader(AbstractDual[VariationalProgram, Averages[Leader]]):
         check_settings(self.Gamma, self.growth)
 
     def init(self, program: VariationalProgram) -> Duals[Averages[Leader]]:
-        """Ask for the uniform policy: an average with it visits every state that can be visited."""
+        """Return the state whose first plan is the uniform policy: it visits every state that can be visited."""
         return self.restart(program, ())
 
     def restart(self, program: VariationalProgram, known: Sequence[Reply]) -> Duals[Averages[Leader]]:
-        """The same; known plans serve only for the Slater point."""
+        """Return the same state; known plans serve only for the Slater point."""
         images = np.array([program.image(reply.plan.embedding) for reply in known])
         nothing = np.zeros(len(program.g))
         known_images = images.reshape(len(known), program.image.size)
-        return replace(begun(program, Leader(nothing, nothing), known_images, given(self.Gamma)), soft=True)
+        return replace(
+            start_averaging(program, Leader(nothing, nothing), known_images, require_Gamma(self.Gamma)), soft=True
+        )
 
     def step(self, program: VariationalProgram, duals: Duals[Averages[Leader]], plan: Plan) -> Duals[Averages[Leader]]:
-        """Move the average and the multipliers, or take the bound that the plan proves."""
+        """Update the average and the multipliers, or record the bound that the plan proves."""
         y, leader = program.image(plan.embedding), duals.memory.state
-        if duals.memory.looking:
-            assert leader.asked is not None  # a look is at a place
-            duals = looked(duals, _bound(leader.asked, y), self.growth)
-            if self.doubling and outgrown(duals.memory, leader.mean):
+        if duals.memory.bounding:
+            assert leader.asked is not None  # a bound has a place
+            duals = record_bound(duals, _bound(leader.asked, y), self.growth)
+            if self.doubling and outgrows_Gamma(duals.memory, leader.mean):
                 nothing, theta = np.zeros_like(leader.mean), np.zeros_like(duals.theta)
-                return replace(doubled(duals, Leader(nothing, nothing)), theta=theta, soft=True)
+                return replace(double_Gamma(duals, Leader(nothing, nothing)), theta=theta, soft=True)
             return self._next(program, duals, leader.gamma)
         if leader.asked is not None:
-            duals = better(duals, _bound(leader.asked, y))
-            leader = _stepped(program, leader, y, duals.memory.t, duals.memory.Gamma)
-        duals = counted(duals, y)
+            duals = raise_bound(duals, _bound(leader.asked, y))
+            leader = _step_multipliers(program, leader, y, duals.memory.t, duals.memory.Gamma)
+        duals = count_plan(duals, y)
         duals = replace(duals, soft=False, memory=replace(duals.memory, state=leader))
-        if duals.memory.t < duals.memory.next_look:
+        if duals.memory.t < duals.memory.next_bound:
             return self._next(program, duals, leader.gamma)
-        duals = mixed(program, duals)
-        return self._next(program, replace(duals, memory=replace(duals.memory, looking=True)), leader.mean)
+        duals = mix_plans(program, duals)
+        return self._next(program, replace(duals, memory=replace(duals.memory, bounding=True)), leader.mean)
 
     def _next(
         self, program: VariationalProgram, duals: Duals[Averages[Leader]], gamma: Float[np.ndarray, "m"]
@@ -98,9 +109,11 @@ class FollowTheLeader(AbstractDual[VariationalProgram, Averages[Leader]]):
         return replace(duals, theta=program.image.adjoint(place.slope), memory=memory)
 
 
-def _stepped(program: VariationalProgram, leader: Leader, y: Float[np.ndarray, "n"], t: int, Gamma: float) -> Leader:
-    """The multipliers' step, by what the linearised constraints say about the new plan."""
-    assert leader.asked is not None  # the caller has looked
+def _step_multipliers(
+    program: VariationalProgram, leader: Leader, y: Float[np.ndarray, "n"], t: int, Gamma: float
+) -> Leader:
+    """Step the multipliers by the linearised constraints at the new plan."""
+    assert leader.asked is not None  # the caller checks
     gamma, x = leader.gamma.copy(), leader.asked.q
     for i, (term, equal) in enumerate(zip(program.g, program.equality, strict=True)):
         g, at, to = term.function, term.part(x), term.part(y)
@@ -120,6 +133,6 @@ def _place(program: VariationalProgram, x: Float[np.ndarray, "n"], gamma: Float[
 
 
 def _bound(place: Place, y: Float[np.ndarray, "n"]) -> Bound:
-    """What the cheapest policy for the slope, with image y, proves."""
+    """Compute the bound that the cheapest policy for the slope, with image y, proves."""
     value = place.level + float(place.slope @ (y - place.q))
     return Bound(value, place.gamma, place.q, slope=place.slope)

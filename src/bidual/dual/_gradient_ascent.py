@@ -4,9 +4,9 @@
     (beta, gamma) <-  cone( beta + eta_g (y - x), gamma + eta_g g(x) ),    x = argmax over K of beta.x - gamma g(x)
     theta = alpha + sum_i beta_i
 
-with the supergradients of spec section 2: the printed line 4 has g where its conjugate must stand. At gamma = 0 every
+with the supergradients of spec section 2: the printed line 4 has g in place of its conjugate. At gamma = 0 every
 x of K is a maximiser, and x = y gives the plain Lagrangian step (0, g(y)). The averages of the dual variables prove
-the better bound, so that the planner is asked about them too, ever more rarely.
+the better bound, so some plans are computed for them, ever more rarely.
 """
 
 import math
@@ -17,12 +17,20 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
-from bidual.convex import Affine, Term, VariationalProgram
-from bidual.dual._averages import Averages, begun, counted, doubled, looked, mixed, outgrown
+from bidual._base.errors import ProblemError
+from bidual.dual._averages import (
+    Averages,
+    count_plan,
+    double_Gamma,
+    mix_plans,
+    outgrows_Gamma,
+    record_bound,
+    start_averaging,
+)
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual.projections import Pair, onto_ball, onto_cone
 from bidual.planners import Plan
+from bidual.problem.convex import Affine, Term, VariationalProgram
 
 
 class Variables(NamedTuple):
@@ -46,11 +54,11 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
 
     Args:
         Gamma: no optimal multiplier is larger; at least twice the largest is best. By default `solve` starts from an
-            eighth of what `bd.slater` finds, with `doubling`.
+            eighth of the Gamma that `bd.slater` finds, with `doubling`.
         literal: take gradient steps for linear functions too. Their conjugate is the indicator of one point, so
             that by default alpha = w and beta = gamma w are known and only gamma is searched.
         doubling: start again with twice the Gamma when an average multiplier exceeds half of it.
-        growth: how much longer to wait from one look at the averages to the next.
+        growth: growth factor of the time from one bound at the averages to the next.
     """
 
     Gamma: float | None = None
@@ -63,49 +71,51 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         check_settings(self.Gamma, self.growth)
 
     def init(self, program: VariationalProgram) -> Duals[Averages[Ascent]]:
-        """Alpha = 0 (or what it has to be), and no multipliers."""
+        """Return the state at alpha = 0 (or its known value), without multipliers."""
         return self.restart(program, ())
 
     def restart(self, program: VariationalProgram, known: Sequence[Reply]) -> Duals[Averages[Ascent]]:
-        """The same; known plans serve only for the Slater point."""
+        """Return the same state; known plans serve only for the Slater point."""
         _check_lipschitz(program)
         images = np.array([program.image(reply.plan.embedding) for reply in known])
         start = self._start(program)
-        duals = begun(program, start, images.reshape(len(known), program.image.size), given(self.Gamma))
+        duals = start_averaging(
+            program, start, images.reshape(len(known), program.image.size), require_Gamma(self.Gamma)
+        )
         return self._ask(program, duals, start.now)
 
     def step(self, program: VariationalProgram, duals: Duals[Averages[Ascent]], plan: Plan) -> Duals[Averages[Ascent]]:
-        """Take the step that the plan says, or the bound that it proves."""
+        """Take the gradient step of the plan, or record the bound that it proves."""
         y = program.image(plan.embedding)
         memory = duals.memory
-        if memory.looking:
-            duals = looked(duals, _bound(program, memory.state.mean, y), self.growth)
-            if self.doubling and outgrown(memory, [pair.gamma for pair in memory.state.mean.pairs]):
-                duals = doubled(duals, self._start(program))
+        if memory.bounding:
+            duals = record_bound(duals, _bound(program, memory.state.mean, y), self.growth)
+            if self.doubling and outgrows_Gamma(memory, [pair.gamma for pair in memory.state.mean.pairs]):
+                duals = double_Gamma(duals, self._start(program))
             return self._ask(program, duals, duals.memory.state.now)
         now = memory.state.now
-        duals = counted(duals, y)
+        duals = count_plan(duals, y)
         t = duals.memory.t
-        ascent = Ascent(self._stepped(program, now, y, t, memory.Gamma), _averaged(memory.state.mean, now, t))
+        ascent = Ascent(self._step_variables(program, now, y, t, memory.Gamma), _update_mean(memory.state.mean, now, t))
         duals = replace(duals, memory=replace(duals.memory, state=ascent))
-        if t < duals.memory.next_look:
+        if t < duals.memory.next_bound:
             return self._ask(program, duals, ascent.now)
-        duals = mixed(program, duals)
-        duals = replace(duals, memory=replace(duals.memory, looking=True))
+        duals = mix_plans(program, duals)
+        duals = replace(duals, memory=replace(duals.memory, bounding=True))
         return self._ask(program, duals, ascent.mean)
 
     def _start(self, program: VariationalProgram) -> Ascent:
-        alpha = self._fixed(program.f, 1.0)
+        alpha = self._fixed_slope(program.f, 1.0)
         start = Variables(
             np.zeros(program.f.rows.size) if alpha is None else alpha,
             tuple(Pair(np.zeros(term.rows.size), 0.0) for term in program.g),
         )
         return Ascent(start, start)
 
-    def _stepped(
+    def _step_variables(
         self, program: VariationalProgram, now: Variables, y: Float[np.ndarray, "n"], t: int, Gamma: float
     ) -> Variables:
-        """Lines 2 to 5 of Algorithm 1."""
+        """Run lines 2 to 5 of Algorithm 1."""
         pairs = [
             self._constraint_step(term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else 0.0, Gamma)
             for term, pair, equal in zip(program.g, now.pairs, program.equality, strict=True)
@@ -115,7 +125,7 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     def _objective_step(
         self, term: Term, alpha: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], t: int
     ) -> Float[np.ndarray, "n"]:
-        fixed, f = self._fixed(term, 1.0), term.function
+        fixed, f = self._fixed_slope(term, 1.0), term.function
         if fixed is not None:
             return fixed
         eta = 2 * f.lipschitz / (max(f.K.diameter, 1e-300) * math.sqrt(t))
@@ -124,10 +134,10 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     def _constraint_step(
         self, term: Term, pair: Pair, y: Float[np.ndarray, "n"], length: float, low: float, high: float
     ) -> Pair:
-        """A step of (beta, gamma), or of gamma alone in [low, high] where beta follows from it."""
+        """Step (beta, gamma), or gamma alone in [low, high] where beta follows from it."""
         g, (beta, gamma) = term.function, pair
         largest = max(g.largest, 1e-300)
-        if low < 0 or self._fixed(term, gamma) is not None:
+        if low < 0 or self._fixed_slope(term, gamma) is not None:
             gamma = float(np.clip(gamma + length / largest * g.value(y), low, high))
             return Pair(gamma * g.gradient(y), gamma)
         L, D = g.lipschitz, g.K.diameter
@@ -135,8 +145,8 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         x = g.conjugate_argmax(beta, gamma, y)
         return onto_cone(beta + eta * (y - x), gamma + eta * g.value(x), L, high)
 
-    def _fixed(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
-        """What the linear part of a linear function must be; None where it is searched."""
+    def _fixed_slope(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
+        """Return the known dual variable of a linear function; None where it is searched."""
         function = term.function
         return gamma * function.weights if isinstance(function, Affine) and not self.literal else None
 
@@ -148,7 +158,7 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
 
 
 def check_settings(Gamma: float | None, growth: float) -> None:
-    """Refuse a bound on multipliers that is none, and looks that come ever sooner."""
+    """Check that the bound on multipliers is positive, and that bounds are taken ever more rarely."""
     if Gamma is not None and not (math.isfinite(Gamma) and Gamma > 0):
         raise ProblemError(
             f"Gamma, the bound on the multipliers, must be a positive number; got {Gamma!r}. bd.slater finds one"
@@ -157,8 +167,8 @@ def check_settings(Gamma: float | None, growth: float) -> None:
         raise ProblemError(f"growth must be more than 1; got {growth!r}")
 
 
-def given(Gamma: float | None) -> float:
-    """The bound on the multipliers, which the loop does not find by itself."""
+def require_Gamma(Gamma: float | None) -> float:
+    """Return the bound on the multipliers; refused if None, because the loop does not find one by itself."""
     if Gamma is None:
         raise ProblemError("the loop needs Gamma, a bound on the multipliers: bd.slater finds one, bd.solve asks it")
     return Gamma
@@ -177,7 +187,7 @@ def _check_lipschitz(program: VariationalProgram) -> None:
         )
 
 
-def _averaged(mean: Variables, now: Variables, t: int) -> Variables:
+def _update_mean(mean: Variables, now: Variables, t: int) -> Variables:
     pairs = [
         Pair(old.beta + (new.beta - old.beta) / t, old.gamma + (new.gamma - old.gamma) / t)
         for old, new in zip(mean.pairs, now.pairs, strict=True)
@@ -186,11 +196,11 @@ def _averaged(mean: Variables, now: Variables, t: int) -> Variables:
 
 
 def _bound(program: VariationalProgram, at: Variables, y: Float[np.ndarray, "n"]) -> Bound:
-    """The dual function where the cheapest policy for its cost has the image y."""
+    """Compute the dual function at a point where the cheapest policy for its cost has the image y."""
     slope = program.slope(at.alpha, [pair.beta for pair in at.pairs])
     value = float(at.alpha @ program.f.part(y)) - program.f.function.conjugate(at.alpha, 1.0)
     for term, pair, equal in zip(program.g, at.pairs, program.equality, strict=True):
-        # An equality is affine: what its multiplier adds is gamma g(y), whatever its sign.
+        # An equality is affine: its multiplier adds gamma g(y), whatever its sign.
         conjugate = -pair.gamma * _constant(term) if equal else term.function.conjugate(pair.beta, pair.gamma)
         value += float(pair.beta @ term.part(y)) - conjugate
     return Bound(value, np.array([pair.gamma for pair in at.pairs]), slope=slope)

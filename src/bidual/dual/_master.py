@@ -13,58 +13,58 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual.convex import AffineProgram
 from bidual.dual._simplex import Vertex, exchange_out, simplex
+from bidual.problem.convex import AffineProgram
 
 
-class Warm(NamedTuple):
-    """Where the last master problem ended, for the next to start from."""
+class WarmStart(NamedTuple):
+    """The final basis of a master problem, as the start of the next."""
 
     basis: Int[np.ndarray, "r"]
-    relaxation: Float[np.ndarray, "r"]  # rounding that phase 1 left over; phase 2 must not trip over it
+    relaxation: Float[np.ndarray, "r"]  # rounding errors of phase 1, which phase 2 must allow
 
 
-class Answer(NamedTuple):
+class MasterSolution(NamedTuple):
     """The best mixture of the plans, and the multipliers of the constraints."""
 
     weights: Float[np.ndarray, "k"]
     gamma: Float[np.ndarray, "m"]
     objective_weight: float  # 0: phase 1, gamma sums to 1 in units; 1: phase 2
-    warm: Warm | None
+    warm: WarmStart | None
 
 
 def solve_master(
     program: AffineProgram,
     f: Float[np.ndarray, "k"],
     g: Float[np.ndarray, "k m"],
-    warm: Warm | None,
+    warm: WarmStart | None,
     *,
     accept: Float[np.ndarray, "m"],
     lp: Callable[..., Vertex] = simplex,
-) -> Answer:
-    """Mix the plans as well as possible: phase 1 while every mixture violates more than `accept`, then phase 2.
+) -> MasterSolution:
+    """Solve for the best mixture: phase 1 while every mixture violates more than `accept`, then phase 2.
 
-    Raises `LinAlgError` where the rows are so nearly dependent that arithmetic loses them.
+    Raises `LinAlgError` where the rows are dependent up to rounding.
 
     Args:
         program: the rows.
         f: objective of every plan.
         g: constraints of every plan.
-        warm: where the last master ended.
+        warm: the basis of the last master.
         accept: violations that end phase 1.
-        lp: `simplex`, or `highs` for the rare master that defeats it; only the former can be continued.
+        lp: `simplex`, or `highs` where it fails, which is rare; only the former can be continued.
     """
     # A row that is tight for every plan holds nothing but rounding errors: they must not be scaled up to a constraint.
     g = np.where(np.abs(g) <= program.resolution, 0.0, g)
     table = _tableau(program, g)
-    basis, relaxation = warm or Warm(_first_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
+    basis, relaxation = warm or WarmStart(_first_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
     if table.t in basis:
         basis, values, prices = lp(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
         weights = table.weights(basis, values)
         mixed = weights @ g
         if np.any(program.violations(mixed) > accept):
-            gamma = _normalised(table.gamma(prices, 1.0, program.limits.size), program.units)
-            return Answer(weights, gamma, 0.0, Warm(basis, relaxation) if lp is simplex else None)
+            gamma = _normalise(table.gamma(prices, 1.0, program.limits.size), program.units)
+            return MasterSolution(weights, gamma, 0.0, WarmStart(basis, relaxation) if lp is simplex else None)
         if lp is simplex and table.t in basis:
             basis = exchange_out(table.A, basis, table.t)
         relaxation = np.maximum(mixed[table.owner] * table.sign, 0.0)
@@ -73,11 +73,13 @@ def solve_master(
     cost = np.append(np.zeros(table.t + 1), (f - f.mean()) / scale)
     basis, values, prices = lp(table.A, table.right_side(relaxation), cost, basis)
     gamma = table.gamma(prices, scale, program.limits.size)
-    return Answer(table.weights(basis, values), gamma, 1.0, Warm(basis, relaxation) if lp is simplex else None)
+    return MasterSolution(
+        table.weights(basis, values), gamma, 1.0, WarmStart(basis, relaxation) if lp is simplex else None
+    )
 
 
-def _normalised(gamma: Float[np.ndarray, "m"], units: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-    """Multipliers of phase 1: in exact arithmetic they sum to 1 in units, and innocent rows have none."""
+def _normalise(gamma: Float[np.ndarray, "m"], units: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Normalise multipliers of phase 1: in exact arithmetic they sum to 1 in units, and other rows have none."""
     gamma = np.where(np.abs(gamma) * units < 1e-9, 0.0, gamma)
     if not gamma.any():
         raise np.linalg.LinAlgError("the violation cannot be resolved")
@@ -150,7 +152,7 @@ def _matrix(
 
 
 def _first_basis(signed: Float[np.ndarray, "r"]) -> Int[np.ndarray, "rows"]:
-    """All slacks and the only plan; t in place of the worst row's slack where the plan violates one."""
+    """Return the basis of all slacks and the only plan; t replaces the worst row's slack if the plan violates one."""
     r = signed.size
     basis = np.append(np.arange(r), r + 1)
     if r and signed.max() > 0:

@@ -3,54 +3,19 @@
     min_w  f(Y'w)    s.t.   g(Y'w) <= 0,   w in the simplex
 
 A Newton step needs the Hessians of f and g only as Gram matrices of the columns, y_j . H y_l, taken at a frozen
-point: a new column costs one Hessian-vector product and one pass over the columns. They are taken anew when the
-curvature along a step disagrees with a fresh Hessian-vector product. The quadratic models go to `simplex_qp`.
+point: a new column costs one Hessian-vector product and one pass over the columns. They are recomputed when
+the curvature along a step disagrees with a fresh Hessian-vector product. `simplex_qp` solves the quadratic models.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from bidual.convex import AbstractSmooth
-from bidual.dual._simplex_qp import Quadratic, simplex_qp
-
-
-class Mix(NamedTuple):
-    """Which plans a column is made of."""
-
-    plans: Int[np.ndarray, "p"]
-    weights: Float[np.ndarray, "p"]
-
-
-class Columns(NamedTuple):
-    """The columns, their weights and multipliers. Column 0 is the anchor, which keeps the point inside the domain."""
-
-    points: tuple[Float[np.ndarray, "n"], ...]
-    mixes: tuple[Mix, ...]
-    weights: Float[np.ndarray, "k"]
-    idle: Int[np.ndarray, "k"]  # calls since a column last had weight
-    slater: int | None  # a column that keeps every constraint with room; never dropped
-    gamma: Float[np.ndarray, "m"]
-    x: Float[np.ndarray, "n"]
-    reference: Float[np.ndarray, "n"]  # where the Hessians are taken
-    grams: dict[int, Float[np.ndarray, "k k"]]  # of the rows that are curved
-
-
-class Step(NamedTuple):
-    """A change of the weights and what the quadratic model says about it."""
-
-    weights: Float[np.ndarray, "k"]
-    point: Float[np.ndarray, "n"]  # the change of x
-    gamma: Float[np.ndarray, "m"]
-    slope: float
-    curve: float
-    predicted: float  # gain, with what repairing violated constraints is worth
-    excess: float  # present violation times its price
-    reach: float  # most that a column could still gain, to first order
-    furthest: float  # longest feasible multiple
+from bidual.dual._columns import Mix, NewtonColumns, NewtonStep, blended, dots, furthest, search_line
+from bidual.dual._simplex_qp import QuadraticProgram, simplex_qp
+from bidual.problem.convex import AbstractSmooth
 
 
 @final
@@ -62,31 +27,33 @@ class NewtonMaster:
     idle_calls: int = 12  # a column without weight for so many calls is dropped
     capacity: int = 150
     duplicate: float = 1e-6  # refused: squared distance below this share of that to the point x
-    curvature_low: float = 0.7  # fresh over frozen curvature outside these: take the Hessians anew
+    curvature_low: float = 0.7  # fresh over frozen curvature outside these: recompute the Hessians
     curvature_high: float = 1.4
     anchor_weight: float = 1e-9
     refreshes: int = 3  # per call
     block: int = 8  # Hessian-vector products at once
     ridge: float = 1e-11
 
-    def start(self, anchor: Float[np.ndarray, "n"], plan: int, rows: int) -> Columns:
-        """One column."""
+    def start(self, anchor: Float[np.ndarray, "n"], plan: int, rows: int) -> NewtonColumns:
+        """Return the master with the anchor as its only column."""
         nothing = np.zeros(rows)
         mix = Mix(np.array([plan]), np.ones(1))
-        return Columns((anchor,), (mix,), np.ones(1), np.zeros(1, dtype=int), None, nothing, anchor, anchor, {})
+        return NewtonColumns((anchor,), (mix,), np.ones(1), np.zeros(1, dtype=int), None, nothing, anchor, anchor, {})
 
-    def add(self, smooth: AbstractSmooth, columns: Columns, point: Float[np.ndarray, "n"], mix: Mix) -> Columns:
-        """Another column of weight 0, unless it nearly repeats one."""
+    def add(
+        self, smooth: AbstractSmooth, columns: NewtonColumns, point: Float[np.ndarray, "n"], mix: Mix
+    ) -> NewtonColumns:
+        """Add a column of weight 0, unless it nearly repeats one."""
         if len(columns.points) == 1:
-            columns = self._refreshed(smooth, columns._replace(grams=_curved(smooth, columns.x, point)))
+            columns = self._refresh_grams(smooth, columns._replace(grams=_empty_grams(smooth, columns.x, point)))
         products = {
-            row: np.append(_dots(columns.points, along), point @ along)
+            row: np.append(dots(columns.points, along), point @ along)
             for row in columns.grams
             for along in smooth.curvature(row, columns.reference, point[None])
         }
         if self._repeats(columns, point, products):
             return columns
-        grams = {row: _bordered(gram, products[row]) for row, gram in columns.grams.items()}
+        grams = {row: _border(gram, products[row]) for row, gram in columns.grams.items()}
         return columns._replace(
             points=(*columns.points, point),
             mixes=(*columns.mixes, mix),
@@ -95,8 +62,8 @@ class NewtonMaster:
             grams=grams,
         )
 
-    def solve(self, smooth: AbstractSmooth, columns: Columns, accuracy: float) -> Columns:
-        """Newton steps until one gains less than `accuracy` and the constraints hold as well."""
+    def solve(self, smooth: AbstractSmooth, columns: NewtonColumns, accuracy: float) -> NewtonColumns:
+        """Take Newton steps until one gains less than `accuracy` and the constraints hold as well."""
         values, gradients = smooth.gradients(columns.x)
         refreshes = self.refreshes if columns.grams else 0
         for _ in range(self.newton_steps):
@@ -105,11 +72,11 @@ class NewtonMaster:
             if step.predicted <= 1e-3 * accuracy and step.excess <= accuracy and step.reach <= accuracy:
                 break
             stale = refreshes > 0 and step.curve > 0 and self._stale(smooth, columns, step)
-            t, reached = (0.0, values) if stale else _search(smooth, columns, step, values)
+            t, reached = (0.0, values) if stale else search_line(smooth, columns, step, values)
             if t == 0.0:
                 if refreshes == 0:
                     break
-                columns, refreshes = self._refreshed(smooth, columns), refreshes - 1
+                columns, refreshes = self._refresh_grams(smooth, columns), refreshes - 1
                 continue
             weights = np.maximum(columns.weights + t * step.weights, 0.0)
             columns = columns._replace(weights=weights / weights.sum(), x=columns.x + t * step.point)
@@ -120,15 +87,15 @@ class NewtonMaster:
                 break
             values, gradients = smooth.gradients(columns.x)
         used = columns.weights > self._lower(columns) + 1e-14
-        return self._without_idle(columns._replace(idle=np.where(used, 0, columns.idle + 1)))
+        return self._drop_idle(columns._replace(idle=np.where(used, 0, columns.idle + 1)))
 
-    def _lower(self, columns: Columns) -> Float[np.ndarray, "k"]:
+    def _lower(self, columns: NewtonColumns) -> Float[np.ndarray, "k"]:
         lower = np.zeros(len(columns.points))
         lower[0] = self.anchor_weight
         return lower
 
     def _repeats(
-        self, columns: Columns, point: Float[np.ndarray, "n"], products: dict[int, Float[np.ndarray, "k1"]]
+        self, columns: NewtonColumns, point: Float[np.ndarray, "n"], products: dict[int, Float[np.ndarray, "k1"]]
     ) -> bool:
         if 0 in products:  # in the metric of f
             gram, product = columns.grams[0], products[0]
@@ -139,8 +106,8 @@ class NewtonMaster:
             scale = np.sum((columns.x - point) ** 2)
         return bool(apart.min() <= self.duplicate * max(float(scale), 0.0))
 
-    def _refreshed(self, smooth: AbstractSmooth, columns: Columns) -> Columns:
-        """The Gram matrices at the present point."""
+    def _refresh_grams(self, smooth: AbstractSmooth, columns: NewtonColumns) -> NewtonColumns:
+        """Recompute the Gram matrices at the present point."""
         k, grams = len(columns.points), {}
         for row in columns.grams:
             gram = np.empty((k, k))
@@ -149,40 +116,44 @@ class NewtonMaster:
                 padded = np.zeros((self.block, columns.x.size))  # one shape, one compilation
                 padded[: len(some)] = some
                 along = smooth.curvature(row, columns.x, padded)[: len(some)]
-                gram[start : start + len(some)] = [_dots(columns.points, one) for one in along]
+                gram[start : start + len(some)] = [dots(columns.points, one) for one in along]
             grams[row] = 0.5 * (gram + gram.T)
         return columns._replace(reference=columns.x, grams=grams)
 
     def _propose(
-        self, columns: Columns, values: Float[np.ndarray, "r"], gradients: Float[np.ndarray, "r n"], accuracy: float
-    ) -> Step:
-        """The answer of the quadratic model with the frozen Hessians at the present point."""
-        images = np.array([_dots(columns.points, gradient) for gradient in gradients])
+        self,
+        columns: NewtonColumns,
+        values: Float[np.ndarray, "r"],
+        gradients: Float[np.ndarray, "r n"],
+        accuracy: float,
+    ) -> NewtonStep:
+        """Solve the quadratic model with the frozen Hessians at the present point."""
+        images = np.array([dots(columns.points, gradient) for gradient in gradients])
         c, A, b = images[0], images[1:], gradients[1:] @ columns.x - values[1:]
         M = np.zeros((c.size, c.size))
         for row, gram in columns.grams.items():
             M += gram * (1.0 if row == 0 else columns.gamma[row - 1])
         lower = self._lower(columns)
-        quadratic = Quadratic(M, c - M @ columns.weights, A, b, lower)
-        start = _feasible(columns, A, b, lower)
+        quadratic = QuadraticProgram(M, c - M @ columns.weights, A, b, lower)
+        start = _restore_feasibility(columns, A, b, lower)
         w, gamma = simplex_qp(quadratic, start, tolerance=0.1 * accuracy, ridge=self.ridge)
         change, reduced = w - columns.weights, c + gamma @ A
         slope, curve = float(c @ change), float(change @ M @ change)
         over = np.maximum(values[1:], 0.0)
-        return Step(
+        return NewtonStep(
             weights=change,
-            point=_mixed(columns.points, w) - columns.x,
+            point=blended(columns.points, w) - columns.x,
             gamma=gamma,
             slope=slope,
             curve=curve,
             predicted=float(gamma @ over) - slope - 0.5 * curve,
             excess=float(gamma.sum() * np.max(over, initial=0.0)),
             reach=float(reduced @ columns.weights - reduced.min()),
-            furthest=_furthest(columns.weights, change, A, b, lower),
+            furthest=furthest(columns.weights, change, A, b, lower),
         )
 
-    def _stale(self, smooth: AbstractSmooth, columns: Columns, step: Step) -> bool:
-        """Whether the curvature along the step disagrees with a fresh Hessian-vector product."""
+    def _stale(self, smooth: AbstractSmooth, columns: NewtonColumns, step: NewtonStep) -> bool:
+        """Check whether the curvature along the step disagrees with a fresh Hessian-vector product."""
         fresh = 0.0
         for row in columns.grams:
             factor = 1.0 if row == 0 else float(columns.gamma[row - 1])
@@ -190,8 +161,8 @@ class NewtonMaster:
                 fresh += factor * float(step.point @ smooth.curvature(row, columns.x, step.point[None])[0])
         return not self.curvature_low * step.curve <= fresh <= self.curvature_high * step.curve
 
-    def _without_idle(self, columns: Columns) -> Columns:
-        """Forget columns that had no weight for long, and the longest idle ones above the capacity."""
+    def _drop_idle(self, columns: NewtonColumns) -> NewtonColumns:
+        """Drop columns that had no weight for long, and the longest idle ones above the capacity."""
         age = columns.idle.copy()
         age[[0] if columns.slater is None else [0, columns.slater]] = -1
         out = age >= self.idle_calls
@@ -214,19 +185,10 @@ class NewtonMaster:
         )
 
 
-def _dots(points: tuple[np.ndarray, ...], vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"]:
-    return np.array([point @ vector for point in points])
-
-
-def _mixed(points: tuple[np.ndarray, ...], weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
-    total = np.zeros_like(points[0])
-    for i in np.flatnonzero(weights):
-        total += weights[i] * points[i]
-    return total
-
-
-def _curved(smooth: AbstractSmooth, x: Float[np.ndarray, "n"], point: Float[np.ndarray, "n"]) -> dict[int, np.ndarray]:
-    """An empty Gram matrix for every row whose Hessian does not vanish along the way to the first other column."""
+def _empty_grams(
+    smooth: AbstractSmooth, x: Float[np.ndarray, "n"], point: Float[np.ndarray, "n"]
+) -> dict[int, np.ndarray]:
+    """Return an empty Gram matrix for every row whose Hessian does not vanish towards the first other column."""
     rows = range(smooth.values(x).size)
     places = (x, 0.5 * (x + point))
     way = (point - x)[None]
@@ -234,17 +196,17 @@ def _curved(smooth: AbstractSmooth, x: Float[np.ndarray, "n"], point: Float[np.n
     return {row: np.zeros((0, 0)) for row in curved}
 
 
-def _bordered(gram: Float[np.ndarray, "k k"], product: Float[np.ndarray, "k1"]) -> Float[np.ndarray, "k1 k1"]:
+def _border(gram: Float[np.ndarray, "k k"], product: Float[np.ndarray, "k1"]) -> Float[np.ndarray, "k1 k1"]:
     k = product.size - 1
     larger = np.empty((k + 1, k + 1))
     larger[:k, :k], larger[k], larger[:, k] = gram, product, product
     return larger
 
 
-def _feasible(
-    columns: Columns, A: Float[np.ndarray, "m k"], b: Float[np.ndarray, "m"], lower: Float[np.ndarray, "k"]
+def _restore_feasibility(
+    columns: NewtonColumns, A: Float[np.ndarray, "m k"], b: Float[np.ndarray, "m"], lower: Float[np.ndarray, "k"]
 ) -> Float[np.ndarray, "k"]:
-    """The weights, mixed with the Slater column until the linearised constraints hold."""
+    """Mix the weights with the Slater column until the linearised constraints hold."""
     w = np.maximum(columns.weights, lower)
     w /= w.sum()
     if b.size == 0 or columns.slater is None:
@@ -258,60 +220,3 @@ def _feasible(
         w = np.maximum(w, lower)
         w /= w.sum()
     return w
-
-
-def _furthest(
-    weights: Float[np.ndarray, "k"],
-    step: Float[np.ndarray, "k"],
-    A: Float[np.ndarray, "m k"],
-    b: Float[np.ndarray, "m"],
-    lower: Float[np.ndarray, "k"],
-) -> float:
-    """The longest multiple of the step that keeps the weights and the linearised constraints."""
-    down, rise = step < 0, A @ step
-    up = rise > 1e-15
-    by_weights = float(np.min((weights - lower)[down] / -step[down], initial=1e15))
-    by_rows = float(np.min((b - A @ weights)[up] / rise[up], initial=1e15))
-    return max(1.0, min(by_weights, by_rows))
-
-
-def _search(
-    smooth: AbstractSmooth, columns: Columns, step: Step, values: Float[np.ndarray, "r"]
-) -> tuple[float, Float[np.ndarray, "r"]]:
-    """Backtracking by quadratic interpolation on f + price * violation; 0 if nothing helps."""
-    price = 2.0 * float(step.gamma.max(initial=0.0)) + 1e-12
-
-    def merit(v: Float[np.ndarray, "r"]) -> float:
-        return float(v[0] + price * np.maximum(v[1:], 0.0).sum())
-
-    start, t = merit(values), 1.0
-    drop = step.slope - price * float(np.maximum(values[1:], 0.0).sum())
-    for _ in range(12):
-        new = smooth.values(columns.x + t * step.point)
-        now = merit(new)
-        if np.isfinite(now) and now <= start + 1e-4 * t * min(drop, 0.0) + 1e-15 * abs(start):
-            model = step.slope + 0.5 * step.curve
-            beats = t == 1.0 and now < start + model - 0.2 * abs(model)
-            return _lengthened(smooth, columns, step, new, merit) if beats else (t, new)
-        curve = now - start - t * drop
-        best = -drop * t * t / (2 * curve) if np.isfinite(now) and curve > 0 else 0.0
-        t = min(max(best, 0.1 * t), 0.5 * t)
-    return 0.0, values
-
-
-def _lengthened(
-    smooth: AbstractSmooth,
-    columns: Columns,
-    step: Step,
-    new: Float[np.ndarray, "r"],
-    merit: Callable[[np.ndarray], float],
-) -> tuple[float, Float[np.ndarray, "r"]]:
-    """Where f falls faster than its model (the curvature 1/y near 0): eightfold steps while they help."""
-    t = 1.0
-    while t < step.furthest:
-        longer = min(8 * t, step.furthest)
-        further = smooth.values(columns.x + longer * step.point)
-        if not merit(further) < merit(new):
-            break
-        t, new = longer, further
-    return t, new

@@ -14,7 +14,7 @@ _REDUCED_COST = 1e-11  # costs and rows are scaled to about 1, so this is some t
 _PIVOT = 1e-9
 _RESIDUAL = 1e-9
 _REFACTOR = 40
-_FRESH = 4  # so few updates leave the inverse as good as new; the residual is checked in any case
+_FRESH = 4  # so few updates keep the inverse accurate; the residual is checked in any case
 _DEGENERATE = 50
 
 
@@ -75,7 +75,7 @@ def highs(
     c: Float[np.ndarray, "n"],
     basis: Int[np.ndarray, "any"],
 ) -> Vertex:
-    """The same answer from a general solver: slower by far, for what defeats `simplex`."""
+    """Solve the same by a general solver: slower by far, for programs on which `simplex` fails."""
     from scipy.optimize import linprog  # rarely needed, and slow to import
 
     del basis
@@ -87,7 +87,7 @@ def highs(
 
 
 def exchange_out(A: Float[np.ndarray, "r n"], basis: Int[np.ndarray, "r"], variable: int) -> Int[np.ndarray, "r"]:
-    """A basis without `variable`, which must be basic at value 0: any other column may take its place."""
+    """Exchange `variable`, which must be basic at value 0, for any other column."""
     row = int(np.flatnonzero(basis == variable)[0])
     combination = np.linalg.inv(A[:, basis])[row]
     coefficients = np.abs(combination / np.abs(combination).max() @ A)
@@ -110,7 +110,7 @@ def _entering(reduced: Float[np.ndarray, "n"], *, bland: bool) -> int:
 def _leaving(
     values: Float[np.ndarray, "r"], direction: Float[np.ndarray, "r"], basis: Int[np.ndarray, "r"], *, bland: bool
 ) -> tuple[int, float]:
-    """The basic variable that reaches zero first; among near ties the largest pivot or, for Bland, the lowest index.
+    """Choose the basic variable that reaches zero first; at near ties the largest pivot or the lowest index (Bland).
 
     Bland's rule proper would take any pivot; one that is tiny beside the others would ruin the basis instead.
     """

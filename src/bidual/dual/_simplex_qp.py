@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 _PIVOTS = 300
 
 
-class Quadratic(NamedTuple):
+class QuadraticProgram(NamedTuple):
     """min c.w + w.M.w / 2  over  w >= lower, sum w = 1, A w <= b."""
 
     M: Float[np.ndarray, "k k"]
@@ -23,7 +23,7 @@ class Quadratic(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step of the free weights and where it has to stop."""
+    """A step of the free weights, and its blocking bound or row."""
 
     step: Float[np.ndarray, "f"]
     prices: Float[np.ndarray, "t"]  # of the sum, then of the tight rows
@@ -33,9 +33,9 @@ class Move(NamedTuple):
 
 
 def simplex_qp(
-    quadratic: Quadratic, start: Float[np.ndarray, "k"], *, tolerance: float, ridge: float
+    quadratic: QuadraticProgram, start: Float[np.ndarray, "k"], *, tolerance: float, ridge: float
 ) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "m"]]:
-    """The weights and the multipliers of the rows A w <= b.
+    """Solve for the weights and the multipliers of the rows A w <= b.
 
     Args:
         quadratic: the problem.
@@ -78,8 +78,8 @@ def simplex_qp(
     return w / w.sum(), np.maximum(prices, 0.0) / scale
 
 
-def _kkt(q: Quadratic, ridge: float) -> Float[np.ndarray, "n n"]:
-    """The optimality conditions with every weight free and every row tight; a step solves a part of them."""
+def _kkt(q: QuadraticProgram, ridge: float) -> Float[np.ndarray, "n n"]:
+    """Build the optimality conditions with every weight free and every row tight; a step solves a part of them."""
     k, n = q.c.size, q.c.size + 1 + q.b.size
     kkt = np.zeros((n, n))
     kkt[:k, :k], kkt[k, :k], kkt[k + 1 :, :k] = q.M, 1.0, q.A
@@ -90,14 +90,14 @@ def _kkt(q: Quadratic, ridge: float) -> Float[np.ndarray, "n n"]:
 
 
 def _move(
-    q: Quadratic,
+    q: QuadraticProgram,
     kkt: Float[np.ndarray, "n n"],
     w: Float[np.ndarray, "k"],
     gradient: Float[np.ndarray, "k"],
     F: Int[np.ndarray, "f"],
     R: Int[np.ndarray, "t"],
 ) -> Move:
-    """The Newton step of the free weights within the tight rows, cut where a bound or another row is reached."""
+    """Compute the Newton step of the free weights within the tight rows, cut at a bound or another row."""
     n = F.size
     part = np.concatenate([F, [w.size], w.size + 1 + R])
     right = np.zeros(part.size)

@@ -1,4 +1,4 @@
-"""Projections onto the sets that the dual variables of the paper live in, in closed form.
+"""Projections onto the sets of the paper's dual variables, in closed form.
 
     alpha:          the ball    {alpha : |alpha| <= L}
     (beta, gamma):  the truncated cone    {(beta, gamma) : |beta| <= L gamma, 0 <= gamma <= Gamma}
@@ -22,13 +22,13 @@ class Pair(NamedTuple):
 
 
 def onto_ball(alpha: Float[np.ndarray, "n"], radius: float) -> Float[np.ndarray, "n"]:
-    """The nearest point with |alpha| <= radius."""
+    """Project onto {|alpha| <= radius}."""
     size = float(np.linalg.norm(alpha))
     return alpha if size <= radius else alpha * (radius / size)
 
 
 def onto_cone(beta: Float[np.ndarray, "n"], gamma: float, slope: float, height: float) -> Pair:
-    """The nearest point with |beta| <= slope gamma and 0 <= gamma <= height.
+    """Project onto {|beta| <= slope gamma, 0 <= gamma <= height}.
 
     In the plane of r = |beta| and gamma there are five regions: inside; above the lid (only gamma is cut); beyond
     the rim (both are); beside the wall, from where the way is square to it; and below the apex.

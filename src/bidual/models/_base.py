@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bidual._types import Placed
-from bidual.features import Psi
-from bidual.policies import ControlPolicy, DeterministicPolicy
+from bidual._base.types import DeviceArray
+from bidual.problem.features import Psi
+from bidual.world.policies import ControlPolicy, DeterministicPolicy
 
 if TYPE_CHECKING:
-    from bidual.models._arrivals import Arrivals
-    from bidual.models._plausible import Expected
+    from bidual.models.classes._plausible import Expected
+    from bidual.models.counts._arrivals import Arrivals
 
 
 @final
@@ -22,15 +22,15 @@ class Layout:
     """psi over the R states of a model, in the planner's order, and the way between R and all S states."""
 
     psi: Psi
-    signals: Float[Placed, "steps d A R"]
+    signals: Float[DeviceArray, "steps d A R"]
     kept: Int[np.ndarray, "R"]
-    arrivals: "Arrivals | Expected | None" = None  # what is paid on arrival, where the law of arrivals is not known
-    positions: tuple[int, ...] = ()  # of these payments among the signals
+    arrivals: "Arrivals | Expected | None" = None  # signals on arrival, where the law of arrivals is unknown
+    positions: tuple[int, ...] = ()  # of these signals among all signals
 
     def cost(
         self, theta: Float[np.ndarray, "H d"]
     ) -> tuple[Float[np.ndarray, "H n"], Float[np.ndarray, "H R"] | None, Float[np.ndarray, "H A R"] | None]:
-        """A cost over the features as costs of signals, of states and of state-action pairs."""
+        """Split a cost over the features into costs of signals, of states and of state-action pairs."""
         _, _, S, A = self.psi.signals.shape
         signals, visits, occupancy = self.psi.split(theta)
         pairs = occupancy.reshape(len(theta), S, A)[:, self.kept].swapaxes(1, 2) if self.psi.occupancy else None
@@ -39,7 +39,7 @@ class Layout:
     def embedding(
         self, signals: Float[Array, "H n"], visits: Float[Array, "H R"] | None, pairs: Float[Array, "H A R"] | None
     ) -> Float[np.ndarray, "H d"]:
-        """The expected features, from those of the signals, the visits and the occupancies."""
+        """Return the embedding from expected signals, visits and occupancies."""
         if visits is None and pairs is None:
             return np.asarray(signals)
         _, _, S, A = self.psi.signals.shape
@@ -55,12 +55,12 @@ class Layout:
 
 
 class AbstractModel(abc.ABC):
-    """What may be true of the transitions."""
+    """A set of transition laws that may be true."""
 
     @abc.abstractmethod
     def restrict(self, psi: Any) -> Any:  # noqa: ANN401 - `Psi` where the law is known, `Pieces` where it is not
-        """Features over the model's own states, in the planner's layout."""
+        """Return features over the model's own states, in the planner's layout."""
 
     @abc.abstractmethod
     def policy(self, actions: Any) -> DeterministicPolicy | ControlPolicy:  # noqa: ANN401
-        """Actions over the model's own states as a policy over all states."""
+        """Convert actions over the model's own states to a policy over all states."""

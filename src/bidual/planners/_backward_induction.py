@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bidual._types import float64
+from bidual._base.types import float64
 from bidual.models import Known, Layout
 from bidual.planners._base import AbstractSoftPlanner, Plan
-from bidual.planners._passes import Cost, at, chosen, expectation, stage_cost
+from bidual.planners._passes import Cost, at, at_action, expectation, stage_cost
 from bidual.planners._soft import soft_embedding, soft_pass
 
 
@@ -25,7 +25,7 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
 
     @float64
     def __call__(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
-        """One backward and one forward pass."""
+        """Plan exactly, by one backward and one forward pass."""
         actions, *expected = _plan(*_arrays(model, psi), Cost(*psi.cost(theta)))
         psi_plan = psi.embedding(*expected)
         value = float(np.vdot(theta, psi_plan))
@@ -33,7 +33,7 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
 
     @float64
     def soft(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
-        """One soft backward pass and one forward pass through all actions."""
+        """Compute the soft policy by one soft backward pass, and its visits by one forward pass through all actions."""
         cost = Cost(*psi.cost(theta))
         policy, visits, value = soft_pass(*_arrays(model, psi), cost)
         signals = soft_embedding(policy, visits, psi.signals)
@@ -43,7 +43,7 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
 
     @float64
     def occupancy(self, model: Known, psi: Layout, plan: Plan) -> Float[np.ndarray, "H A R"]:
-        """From the actions of a plan, or from its soft policy made again."""
+        """Compute occupancies from the actions of a plan, or from its soft policy, which is computed again."""
         if plan.soft_cost is not None:
             policy, visits, _ = soft_pass(*_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
             return np.asarray(policy * visits[:, None])
@@ -73,9 +73,9 @@ def _plan(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
-        embedding = chosen(at(psi, h), action) @ mu
-        flow = chosen(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[chosen(at(states, h), action).ravel()].add(flow.ravel())
+        embedding = at_action(at(psi, h), action) @ mu
+        flow = at_action(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[at_action(at(states, h), action).ravel()].add(flow.ravel())
         pairs = None
         if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
@@ -93,15 +93,15 @@ def _follow(
     initial: Float[Array, "R"],
     actions: Int[Array, "H R"],
 ) -> Float[Array, "H A R"]:
-    """The occupancies of a deterministic policy."""
+    """Compute the occupancies of a deterministic policy."""
     choices = jnp.arange(states.shape[2], dtype=actions.dtype)[:, None]
 
     def forward(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
         h, action = now
-        flow = chosen(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[chosen(at(states, h), action).ravel()].add(flow.ravel())
+        flow = at_action(at(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[at_action(at(states, h), action).ravel()].add(flow.ravel())
         return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
 
     return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]

@@ -20,14 +20,14 @@ from jaxtyping import Float, Int
 
 from bidual.models import Layout, Plausible
 from bidual.planners._base import AbstractPlanner, Plan
-from bidual.planners._class_steps import Steps
+from bidual.planners._class_steps import ClassSteps
 
 _SWEEPS = 50  # of coordinate descent, which ends far earlier
-_LARGE = 2 * 10**7  # numbers that one batch of values may have
+_LARGE = 2 * 10**7  # entries that one batch of values may have
 
 
-class Found(NamedTuple):
-    """What a search says: lower <= min <= upper, the combination that pays `upper`, and whether the two are one."""
+class ClassPlan(NamedTuple):
+    """The result of a search: lower <= min <= upper, the combination of cost `upper`, and whether the two are equal."""
 
     lower: float
     upper: float
@@ -42,8 +42,8 @@ class ClassSearch(AbstractPlanner[Plausible]):
     """The planner over a class. The policy comes from the upper end of its interval, bounds only from the lower end.
 
     Args:
-        nodes: how many partial combinations branch and bound may extend.
-        combinations: up to how many of them all are tried.
+        nodes: number of partial combinations that branch and bound may extend.
+        combinations: largest number of combinations that are enumerated.
         time_limit: seconds after which branch and bound ends too; results then depend on the machine.
     """
 
@@ -52,30 +52,32 @@ class ClassSearch(AbstractPlanner[Plausible]):
     time_limit: float | None = None
 
     def __call__(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
-        """Search, and follow the best policy through the combination that was found."""
-        steps = Steps(model, psi, theta)
+        """Search for the cheapest combination, and return the best policy under it."""
+        steps = ClassSteps(model, psi, theta)
         found = self._search(steps)
         actions, embedding = steps.follow(found.combination)
         return Plan(actions, embedding, float(np.vdot(theta, embedding)), lower=found.lower)
 
-    def search(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Found:
-        """The interval alone."""
-        return self._search(Steps(model, psi, theta))
+    def search(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> ClassPlan:
+        """Compute the interval alone."""
+        return self._search(ClassSteps(model, psi, theta))
 
-    def _search(self, steps: Steps) -> Found:
+    def _search(self, steps: ClassSteps) -> ClassPlan:
         if steps.combinations <= min(self.combinations, _LARGE / steps.size):
-            return enumerated(steps)
-        lower = steps.rectangular()
-        combination, upper = min((descended(steps, first) for first in _starts(steps)), key=lambda pair: pair[1])
+            return enumerate_combinations(steps)
+        lower = steps.rectangular_bound()
+        combination, upper = min(
+            (descend_coordinates(steps, first) for first in _starts(steps)), key=lambda pair: pair[1]
+        )
         room = steps.room(lower, upper)
         if upper - lower <= room or not self.nodes:
-            return Found(min(lower, upper), upper, upper - lower <= room, combination, 0)
+            return ClassPlan(min(lower, upper), upper, upper - lower <= room, combination, 0)
         until = None if self.time_limit is None else time.perf_counter() + self.time_limit
-        return branched(steps, combination, upper, self.nodes, until)
+        return branch_and_bound(steps, combination, upper, self.nodes, until)
 
 
-def enumerated(steps: Steps) -> Found:
-    """All combinations at once, from the last step backwards."""
+def enumerate_combinations(steps: ClassSteps) -> ClassPlan:
+    """Evaluate all combinations at once, from the last step backwards."""
     V = np.zeros((1, steps.S))
     for h in reversed(range(steps.horizon)):
         V = steps.all(h, V).min(axis=-1).reshape(-1, steps.S)
@@ -83,11 +85,11 @@ def enumerated(steps: Steps) -> Found:
     best = int(values.argmin())
     sizes = [len(one.numbers) for one in steps.members]
     combination = np.array(np.unravel_index(best, sizes))
-    return Found(float(values[best]), float(values[best]), True, combination, 0)
+    return ClassPlan(float(values[best]), float(values[best]), True, combination, 0)
 
 
-def _starts(steps: Steps) -> list[Int[np.ndarray, "H"]]:
-    """Where coordinate descent starts: the most likely candidates, and those that serve the relaxed policy best."""
+def _starts(steps: ClassSteps) -> list[Int[np.ndarray, "H"]]:
+    """Return starts of coordinate descent: the most likely candidates, and those cheapest for the relaxed policy."""
     values = [np.zeros(steps.S)]
     for h in reversed(range(steps.horizon)):
         values.append(steps.all(h, values[-1][None])[:, 0].min(axis=0).min(axis=-1))
@@ -101,8 +103,8 @@ def _starts(steps: Steps) -> list[Int[np.ndarray, "H"]]:
     return [np.zeros_like(greedy), greedy]
 
 
-def descended(steps: Steps, combination: Int[np.ndarray, "H"]) -> tuple[Int[np.ndarray, "H"], float]:
-    """Coordinate descent: at one step after the other the member that is best with those of the other steps."""
+def descend_coordinates(steps: ClassSteps, combination: Int[np.ndarray, "H"]) -> tuple[Int[np.ndarray, "H"], float]:
+    """Improve a combination by coordinate descent: at one step after the other the best member, the others fixed."""
     combination, value = combination.copy(), np.inf
     for _ in range(_SWEEPS):
         before, V = value, np.zeros((1, steps.S))
@@ -121,19 +123,21 @@ def descended(steps: Steps, combination: Int[np.ndarray, "H"]) -> tuple[Int[np.n
 _Node = tuple[float, int, int, np.ndarray, tuple[int, ...]]  # bound, number, step, values there, members from there on
 
 
-def branched(steps: Steps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, until: float | None) -> Found:
-    """Branch and bound: members fixed from the last step backwards, the rest relaxed, the least bound first."""
+def branch_and_bound(
+    steps: ClassSteps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, until: float | None
+) -> ClassPlan:
+    """Run branch and bound: members fixed from the last step backwards, the rest relaxed, the least bound first."""
     root = np.zeros(steps.S)
     number = itertools.count()
-    open_: list[_Node] = [(steps.rectangular(), next(number), steps.horizon, root, ())]
+    open_: list[_Node] = [(steps.rectangular_bound(), next(number), steps.horizon, root, ())]
     extended = 0
     while open_ and upper - open_[0][0] > steps.room(upper):
         if extended >= nodes or (until is not None and time.perf_counter() > until):
-            return Found(min(open_[0][0], upper), upper, False, combination, extended)
+            return ClassPlan(min(open_[0][0], upper), upper, False, combination, extended)
         bound, _, h, V, fixed = heapq.heappop(open_)
         extended += 1
         each = steps.all(h - 1, V[None])[:, 0].min(axis=-1)
-        bounds = np.maximum(steps.relaxed(h - 1, each), bound)
+        bounds = np.maximum(steps.relaxed_values(h - 1, each), bound)
         if h == 1:
             best = int(bounds.argmin())
             if bounds[best] < upper:
@@ -141,4 +145,4 @@ def branched(steps: Steps, combination: Int[np.ndarray, "H"], upper: float, node
             continue
         for m in np.flatnonzero(bounds < upper - steps.room(upper)):
             heapq.heappush(open_, (float(bounds[m]), next(number), h - 1, each[m], (int(m), *fixed)))
-    return Found(upper, upper, True, combination, extended)
+    return ClassPlan(upper, upper, True, combination, extended)

@@ -4,29 +4,29 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._types import Placed, float64, placed
-from bidual.models import Ball, Expected, Layout, Plausible
-from bidual.planners._rows import Choice, cheapest
+from bidual._base.types import DeviceArray, float64, place_on_device
+from bidual.models import BallRows, Expected, Layout, Plausible
+from bidual.planners._rows import RowChoice, cheapest
 
 _cheapest = jax.jit(cheapest)
 _BLOCK = 2**17  # numbers at a time: larger arrays come from the system anew, which takes longer than to fill them
 _SAME = 1e-13  # values closer than this, relative to 1 and per step, are one value
 
 
-class Steps:
+class ClassSteps:
     """The costs of a search, and one step back through them for many values at once."""
 
     def __init__(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> None:
         self.psi, self.theta = psi, theta
         *earlier, last = model.members
-        # Where nothing is paid on arrival it does not matter which law the last step has.
+        # Without signals on arrival the law of the last step does not matter.
         self.members = model.members if psi.positions else (*earlier, last.one(0))
         self.horizon, (self.S, self.A) = len(theta), model.counts.support.allowed.shape
         self.size = self.S * self.A
         self._start = model.start_row
         blocked = np.where(model.counts.support.allowed, 0.0, np.inf)
         self.costs = [psi.psi.pay(theta[h], h) + blocked for h in range(self.horizon)]
-        self.paid = self._arrivals(psi.arrivals)
+        self.arrival_costs = self._arrivals(psi.arrivals)
 
     def _arrivals(self, expected: object) -> list[Float[np.ndarray, "k 1 S A"] | None]:
         if not isinstance(expected, Expected):
@@ -39,49 +39,49 @@ class Steps:
         ]
 
     def all(self, h: int, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "k b S A"]:
-        """The cost of every action from step h on, under every member."""
+        """Compute the cost of every action from step h on, under every member."""
         Q = self.members[h].ahead(V) + self.costs[h]
-        paid = self.paid[h]
-        return Q if paid is None else Q + paid
+        arrival_costs = self.arrival_costs[h]
+        return Q if arrival_costs is None else Q + arrival_costs
 
     def one(self, h: int, m: int, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b S A"]:
-        """The same under a single member."""
+        """Compute the same under a single member."""
         (Q,) = self.members[h].one(m).ahead(V)
-        paid = self.paid[h]
-        return Q + self.costs[h] if paid is None else Q + self.costs[h] + paid[m]
+        arrival_costs = self.arrival_costs[h]
+        return Q + self.costs[h] if arrival_costs is None else Q + self.costs[h] + arrival_costs[m]
 
     def back(self, h: int, combination: Int[np.ndarray, "H"], V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b"]:
-        """Values at step h brought to the start, under the members of a combination."""
+        """Propagate values at step h back to the start, under the members of a combination."""
         for step in reversed(range(h)):
             V = self.one(step, int(combination[step]), V).min(axis=-1)
         return self.start(V)
 
-    def relaxed(self, h: int, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b"]:
-        """The same with a member for every state and action: never more."""
+    def relaxed_values(self, h: int, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b"]:
+        """Compute the same with a member for every state and action: a lower bound."""
         for step in reversed(range(h)):
             few = max(1, _BLOCK // (len(self.members[step].numbers) * self.size))
             V = np.concatenate([self.all(step, V[i : i + few]).min(axis=0).min(axis=-1) for i in range(0, len(V), few)])
         return self.start(V)
 
-    def rectangular(self) -> float:
-        """The relaxation of all steps."""
-        return float(self.relaxed(self.horizon, np.zeros((1, self.S)))[0])
+    def rectangular_bound(self) -> float:
+        """Compute the relaxation of all steps."""
+        return float(self.relaxed_values(self.horizon, np.zeros((1, self.S)))[0])
 
     @property
     def combinations(self) -> float:
-        """How many there are."""
+        """The number of combinations."""
         return float(np.prod([float(len(one.numbers)) for one in self.members]))
 
     @float64
     def start(self, V: Float[np.ndarray, "b S"]) -> Float[np.ndarray, "b"]:
-        """The least mean over the start laws that may be true."""
+        """Compute the least mean over the start laws that may be true."""
         states, law, radius = self._start
         if radius == 0:
             return V[:, states] @ law
         return np.asarray(self._first(V).bound)[0, : len(V)]
 
     def first_law(self, V: Float[np.ndarray, "S"]) -> Float[np.ndarray, "S"]:
-        """The start law that the least mean belongs to."""
+        """Return the start law that attains the least mean."""
         states, law, radius = self._start
         start = np.zeros(self.S)
         if radius > 0:
@@ -90,25 +90,27 @@ class Steps:
         return start
 
     @float64
-    def _first(self, V: Float[np.ndarray, "b S"]) -> Choice:
+    def _first(self, V: Float[np.ndarray, "b S"]) -> RowChoice:
         states, law, radius = self._start
         size = 1 << (len(V) - 1).bit_length()  # powers of two, so that compiled code sees few shapes
         W = np.resize(V[:, states], (size, len(states))).T[:, None]
-        rows = Ball(placed(np.repeat(law[:, None, None], size, axis=2)), placed(np.full((1, size), radius)))
+        rows = BallRows(
+            place_on_device(np.repeat(law[:, None, None], size, axis=2)), place_on_device(np.full((1, size), radius))
+        )
         return _cheapest(rows, W)
 
     def room(self, *values: float) -> float:
-        """How far apart values may be that are the same but for rounding."""
+        """Return the largest difference of values that are equal up to rounding."""
         return _SAME * self.horizon * max(1.0, *(abs(value) for value in values))
 
-    def follow(self, combination: Int[np.ndarray, "H"]) -> tuple[Int[Placed, "H S"], Float[np.ndarray, "H d"]]:
-        """The best policy under a combination, and its embedding there."""
-        label = np.int8 if self.A <= 127 else np.int32  # as the other planners have it: files hold what they are given
+    def follow(self, combination: Int[np.ndarray, "H"]) -> tuple[Int[DeviceArray, "H S"], Float[np.ndarray, "H d"]]:
+        """Compute the best policy under a combination, and its embedding there."""
+        label = np.int8 if self.A <= 127 else np.int32  # as in the other planners: files store this type
         V, actions = np.zeros(self.S), np.zeros((self.horizon, self.S), dtype=label)
         for h in reversed(range(self.horizon)):
             (Q,) = self.one(h, int(combination[h]), V[None])
             actions[h], V = Q.argmin(axis=-1), Q.min(axis=-1)
-        return placed(actions), self._embedding(combination, actions, self.first_law(V))
+        return place_on_device(actions), self._embedding(combination, actions, self.first_law(V))
 
     def _embedding(
         self, combination: Int[np.ndarray, "H"], actions: Int[np.ndarray, "H S"], mu: Float[np.ndarray, "S"]

@@ -2,7 +2,7 @@
 
 V_h(s) = min_a  theta_h . psi_h(s, a) + min over P in the row's set of sum_k P_k (theta_h . arrival_k + V_{h+1}(s'_k))
 
-What is paid on arrival is inside the inner minimum: its expectation under some estimate would leak what is not known.
+Signals on arrival are inside the inner minimum: their expectation under an estimate would not be a bound.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bidual._types import float64
-from bidual.models import Arrivals, Layout, Rectangular, Rows
+from bidual._base.types import float64
+from bidual.models import Arrivals, LawRows, Layout, Rectangular
 from bidual.planners._base import AbstractPlanner, Plan
-from bidual.planners._passes import Cost, at, chosen, stage_cost
+from bidual.planners._passes import Cost, at, at_action, stage_cost
 from bidual.planners._rows import cheapest
 
 
@@ -27,31 +27,31 @@ class ExtendedValueIteration(AbstractPlanner[Rectangular]):
 
     @float64
     def __call__(self, model: Rectangular, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
-        """One backward pass that chooses actions and laws, and one forward pass through them."""
+        """Plan by one backward pass, which chooses actions and laws, and one forward pass through them."""
         cost = Cost(*psi.cost(theta))
         on_arrival = theta[:, list(psi.positions)]
-        lower, actions, *expected, paid = _plan(
+        lower, actions, *expected, arrival_signals = _plan(
             model.rows, psi.signals, psi.arrivals, cost, on_arrival, open_=model.open
         )
         embedding = psi.embedding(*expected)
         if psi.positions:
             embedding = np.array(embedding)
-            embedding[:, list(psi.positions)] += np.asarray(paid)
+            embedding[:, list(psi.positions)] += np.asarray(arrival_signals)
         return Plan(actions, embedding, float(np.vdot(theta, embedding)), lower=float(lower))
 
 
-class _Taken(NamedTuple):
-    """What a backward step leaves for the forward pass: the actions, and the laws and places they lead to."""
+class _StepChoice(NamedTuple):
+    """The choices of a backward step for the forward pass: actions, laws, successors and signals on arrival."""
 
     action: Int[Array, "R"]
     law: Float[Array, "K R"]
     states: Int[Array, "K R"]
-    paid: Float[Array, "n R"]
+    arrival_signals: Float[Array, "n R"]
 
 
 @jax.jit(static_argnames=("open_",))
 def _plan(
-    model: Rows,
+    model: LawRows,
     psi: Float[Array, "steps d A R"],
     arrivals: Arrivals | None,
     cost: Cost,
@@ -62,26 +62,28 @@ def _plan(
     steps = jnp.arange(cost.signals.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
-    def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _Taken]:
+    def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _StepChoice]:
         W, states = _payments(model, arrivals, on_arrival[h], V, h, open_=open_)
         choice = cheapest(jax.tree.map(lambda set_: at(set_, h), model.rows), W)
         Q = stage_cost(psi, cost, h) + choice.bound
         if model.allowed is not None:
             Q = jnp.where(model.allowed, Q, jnp.inf)
         action = jnp.argmin(Q, axis=0).astype(label)
-        law, targets = chosen(choice.law, action), chosen(states, action)
-        paid = _paid(arrivals, on_arrival[h], law, targets, action, h, listed=model.states.shape[0])
-        return jnp.min(Q, axis=0), _Taken(action, law, targets, paid)
+        law, targets = at_action(choice.law, action), at_action(states, action)
+        arrival_signals = _arrival_signals(
+            arrivals, on_arrival[h], law, targets, action, h, listed=model.states.shape[0]
+        )
+        return jnp.min(Q, axis=0), _StepChoice(action, law, targets, arrival_signals)
 
-    def forward(mu: Float[Array, "R"], now: tuple[Int[Array, ""], _Taken]) -> tuple[Float[Array, "R"], tuple]:
+    def forward(mu: Float[Array, "R"], now: tuple[Int[Array, ""], _StepChoice]) -> tuple[Float[Array, "R"], tuple]:
         h, taken = now
-        embedding = chosen(at(psi, h), taken.action) @ mu
+        embedding = at_action(at(psi, h), taken.action) @ mu
         arrived = jnp.zeros_like(mu).at[taken.states.ravel()].add((taken.law * mu[None]).ravel())
         pairs = None
         if cost.pairs is not None:
             choices = jnp.arange(psi.shape[2], dtype=label)[:, None]
             pairs = jnp.where(taken.action[None] == choices, mu[None], 0.0)
-        return arrived, (embedding, None if cost.visits is None else mu, pairs, taken.paid @ mu)
+        return arrived, (embedding, None if cost.visits is None else mu, pairs, taken.arrival_signals @ mu)
 
     V, taken = jax.lax.scan(backward, jnp.zeros(psi.shape[3]), steps, reverse=True)
     first = cheapest(model.start.rows, V[model.start.states])
@@ -91,9 +93,9 @@ def _plan(
 
 
 def _payments(
-    model: Rows, arrivals: Arrivals | None, t: Float[Array, "n"], V: Float[Array, "R"], h: Array, *, open_: bool
+    model: LawRows, arrivals: Arrivals | None, t: Float[Array, "n"], V: Float[Array, "R"], h: Array, *, open_: bool
 ) -> tuple[Float[Array, "k A R"], Int[Array, "k A R"]]:
-    """What each successor pays from here on, with the best of all states last where lists are open."""
+    """Compute the cost to go of each successor, with the best of all states last where lists are open."""
     W = V[model.states]
     if arrivals is not None:
         W = W + _pay(t, at(arrivals.low, h), None if arrivals.high is None else at(arrivals.high, h))
@@ -111,13 +113,13 @@ def _payments(
 
 
 def _pay(t: Float[Array, "n"], low: Float[Array, "n ..."], high: Float[Array, "n ..."] | None) -> Array:
-    """The least t . signal for signals between their ends."""
+    """Minimise t . signal over signals between their ends."""
     if high is None:
         return jnp.tensordot(t, low, axes=1)
     return jnp.tensordot(jnp.maximum(t, 0.0), low, axes=1) + jnp.tensordot(jnp.minimum(t, 0.0), high, axes=1)
 
 
-def _paid(
+def _arrival_signals(
     arrivals: Arrivals | None,
     t: Float[Array, "n"],
     law: Float[Array, "k R"],
@@ -127,18 +129,18 @@ def _paid(
     *,
     listed: int,
 ) -> Float[Array, "n R"]:
-    """The signals on arrival, expected under the law taken, at the ends that the plan believes in."""
+    """Compute the expected signals on arrival under the chosen law, at the ends that minimise the cost."""
     R = law.shape[1]
     if arrivals is None:
         return jnp.zeros((0, R))
     low = at(arrivals.low, h)
     ends = low if arrivals.high is None else jnp.where((t > 0)[:, None, None, None], low, at(arrivals.high, h))
-    taken = jnp.stack([chosen(signal, action) for signal in ends])
-    paid = jnp.einsum("nkr,kr->nr", taken, law[:listed])
+    taken = jnp.stack([at_action(signal, action) for signal in ends])
+    arrival_signals = jnp.einsum("nkr,kr->nr", taken, law[:listed])
     if law.shape[0] == listed:
-        return paid
+        return arrival_signals
     beyond = jnp.where((t > 0)[:, None], arrivals.floor, arrivals.ceiling)[:, targets[-1]]
     if arrivals.far is not None:
         everyone = jnp.arange(R)
         beyond = beyond + at(arrivals.far, h)[:, targets[-1], action.astype(jnp.int32), everyone]
-    return paid + beyond * law[-1][None]
+    return arrival_signals + beyond * law[-1][None]

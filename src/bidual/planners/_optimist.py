@@ -1,4 +1,4 @@
-"""Which planner goes with what may be true."""
+"""The choice of the optimistic planner for a model."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from bidual.planners._extended_value_iteration import ExtendedValueIteration
 from bidual.planners._unseen import UnseenOptimism
 
 
-def optimist(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
-    """The optimistic planner for a model; `nodes` is how long to search where the minimum is hard."""
+def optimistic_planner_for(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
+    """Return the optimistic planner for a model; `nodes` limits the search where the minimum is hard."""
     if isinstance(model, Latents):
         return UnseenOptimism()
     return ClassSearch(nodes) if isinstance(model, Plausible) else ExtendedValueIteration()

@@ -1,4 +1,4 @@
-"""What passes through a model share: costs in the planner's layout, and expectations over successors."""
+"""Parts shared by the passes through a model: costs in the planner's layout, and expectations over successors."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Cost(NamedTuple):
 
 
 def stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Array, ""]) -> Float[Array, "A R"]:
-    """theta_h . psi_h(s, a) for every action and state."""
+    """Compute theta_h . psi_h(s, a) for every action and state."""
     pay = jnp.tensordot(cost.signals[h], at(psi, h), axes=1)
     if cost.visits is not None:
         pay = pay + cost.visits[h][None]
@@ -28,7 +28,7 @@ def stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Array, ""]) 
 
 
 def at(array: Array, h: Int[Array, ""]) -> Array:
-    """Entry h of a time axis that may have length 1."""
+    """Return entry h of a time axis that may have length 1."""
     return array[0] if array.shape[0] == 1 else array[h]
 
 
@@ -42,11 +42,11 @@ def expectation(
     return total
 
 
-def chosen(array: Array, action: Int[Array, "R"]) -> Array:
-    """``array[n, action[s], s]`` for every n and s."""
+def at_action(array: Array, action: Int[Array, "R"]) -> Array:
+    """Return ``array[n, action[s], s]`` for every n and s."""
     if array.shape[1] > UNROLL:
         return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]
-    chosen = array[:, 0]
+    at_action = array[:, 0]
     for a in range(1, array.shape[1]):
-        chosen = jnp.where((action == a)[None], array[:, a], chosen)
-    return chosen
+        at_action = jnp.where((action == a)[None], array[:, a], at_action)
+    return at_action

@@ -4,16 +4,16 @@
 
     A(y) = sum_k phat_k log(1 + d_k y),   B(y) = sum_k phat_k / (1 + d_k y),
 
-the law P_k = exp(A - radius) phat_k / (1 + d_k y), with what is missing to 1 on the cheapest successor, lies in the
-ball and pays m + exp(A - radius) (1 - B) / y, and no law in the ball pays less than m + (exp(A - radius) - 1) / y: a
-bound for every y, whether or not the search for the best one has ended. The two meet where f = A + log B equals the
+the law P_k = exp(A - radius) phat_k / (1 + d_k y), with the rest of the mass on the cheapest successor, lies in the
+ball and costs m + exp(A - radius) (1 - B) / y, and no law in the ball costs less than m + (exp(A - radius) - 1) / y,
+a bound for every y, whether or not the search for the best one has ended. The two meet where f = A + log B equals the
 radius, or as y grows without end. log f is nearly linear in log y while y is small and bends slowly later: Halley's
 method on it takes three or four steps.
 
-**Box** {low <= P <= high}: start from `low` and give what is missing to 1 to the cheapest successors first.
+**Box** {low <= P <= high}: start from `low` and give the rest of the mass to the cheapest successors first.
 
 **Near** {sum (P - centre)+ <= gain}: the cheapest successor gets the gain, and the others, from the cheapest to the
-dearest, what the centre gives them until there is nothing left to give.
+dearest, their mass under the centre until none is left.
 """
 
 from functools import reduce
@@ -23,28 +23,28 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bidual.models import Ball, Box, Near
+from bidual.models import BallRows, BoxRows, NearRows
 from bidual.planners._passes import UNROLL
 
 _TOLERANCE = 1e-3  # of the last move of y: the next would be its cube, and the value errs by the square of that
 _STEPS = 40
 
 
-class Choice(NamedTuple):
-    """The least payment of every row and the law that pays it."""
+class RowChoice(NamedTuple):
+    """The least cost of every row and the law that attains it."""
 
     bound: Float[Array, "A R"]
     law: Float[Array, "K A R"]
 
 
-def cheapest(rows: Ball | Box | Near, W: Float[Array, "K A R"]) -> Choice:
-    """The cheapest law of every row. A successor beyond the set's own lists, if there is one, comes last in W."""
-    if isinstance(rows, Ball):
+def cheapest(rows: BallRows | BoxRows | NearRows, W: Float[Array, "K A R"]) -> RowChoice:
+    """Compute the cheapest law of every row. A successor beyond the set's lists, if any, comes last in W."""
+    if isinstance(rows, BallRows):
         return _in_ball(rows, W)
-    return _in_box(rows, W) if isinstance(rows, Box) else _near(rows, W)
+    return _in_box(rows, W) if isinstance(rows, BoxRows) else _near(rows, W)
 
 
-def _in_ball(rows: Ball, W: Float[Array, "K A R"]) -> Choice:
+def _in_ball(rows: BallRows, W: Float[Array, "K A R"]) -> RowChoice:
     phat, radius = rows.frequencies, rows.radius
     if W.shape[0] > phat.shape[0]:
         phat = jnp.concatenate([phat, jnp.zeros_like(W[:1])])
@@ -65,18 +65,18 @@ def _in_ball(rows: Ball, W: Float[Array, "K A R"]) -> Choice:
     rest = jnp.maximum(0.0, 1 - _sum(law))
     first = jnp.argmin(jnp.where(possible, W, jnp.inf), axis=0)
     law = law + jnp.where(jnp.arange(W.shape[0])[:, None, None] == first[None], rest[None], 0.0)
-    return Choice(least + bound, law)
+    return RowChoice(least + bound, law)
 
 
 def _sum(terms: Float[Array, "K A R"]) -> Float[Array, "A R"]:
-    """The sum over the successors, term by term where they are few: XLA then makes one loop of a whole formula."""
+    """Sum over the successors, term by term where they are few: XLA then makes one loop of a whole formula."""
     if terms.shape[0] > UNROLL:
         return jnp.sum(terms, axis=0)
     return reduce(jnp.add, list(terms))
 
 
 def _parts(phat: Float[Array, "K A R"], d: Float[Array, "K A R"], y: Float[Array, "A R"]) -> tuple[Array, ...]:
-    """A, B, f = A + log B, and the first two derivatives of f by log y."""
+    """Compute A, B, f = A + log B, and the first two derivatives of f by log y."""
     A = _sum(phat * jnp.log1p(d * y[None]))
     r = 1 / (1 + d * y[None])
     tilted, w = phat * r, 1 - r
@@ -94,13 +94,13 @@ def _search(
     spread: Float[Array, "A R"],
     searched: Array,
 ) -> Float[Array, "A R"]:
-    """Y with A + log B = eps, as nearly as it takes, or very large where it stays below."""
+    """Solve A + log B = eps for y, to the tolerance; very large where it stays below eps."""
     cap = 1e13 / jnp.where(spread > 0, spread, 1.0)
     first = jnp.minimum(_first(phat, d, eps, spread), cap)
 
     def step(y: Float[Array, "A R"]) -> Float[Array, "A R"]:
         _, _, f, first, second = _parts(phat, d, y)
-        # Halley's method for log f = log eps in log y. Where f is too small to tell, y is too small.
+        # Halley's method for log f = log eps in log y. Where f underflows, y is too small.
         off = jnp.log(jnp.maximum(f, 1e-300) / eps)
         slope = first / jnp.maximum(f, 1e-300)
         bend = second / jnp.maximum(f, 1e-300) - slope**2
@@ -110,7 +110,7 @@ def _search(
 
     def unfinished(now: tuple[Array, Array, Array]) -> Array:
         count, before, y = now
-        # Compared from step to step, for a test of the gap itself would compute all logarithms a second time.
+        # Steps are compared, because a test of the gap itself would compute all logarithms a second time.
         moving = searched & (jnp.abs(y - before) > _TOLERANCE * y)
         return jnp.any(moving) & (count < _STEPS)
 
@@ -124,7 +124,7 @@ def _search(
 def _first(
     phat: Float[Array, "K A R"], d: Float[Array, "K A R"], eps: Float[Array, "A R"], spread: Float[Array, "A R"]
 ) -> Float[Array, "A R"]:
-    """Where the expansion A + log B = s^2 y^2 / 2 (1 - c y) + ... says that the search should start."""
+    """Compute the start of the search from the expansion A + log B = s^2 y^2 / 2 (1 - c y) + ..."""
     first, second, third = _sum(phat * d), _sum(phat * d * d), _sum(phat * d * d * d)
     variance = jnp.maximum(second - first**2, 1e-30 * spread**2 + 1e-300)
     y = jnp.sqrt(2 * eps / variance)
@@ -132,7 +132,7 @@ def _first(
     return y / jnp.clip(1 - 0.5 * c * y, 0.3, 3.0)
 
 
-def _in_box(rows: Box, W: Float[Array, "K A R"]) -> Choice:
+def _in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
     low, high = rows.low, rows.high
     if W.shape[0] > low.shape[0]:
         low = jnp.concatenate([low, jnp.zeros_like(W[:1])])
@@ -142,10 +142,10 @@ def _in_box(rows: Box, W: Float[Array, "K A R"]) -> Choice:
     before = jnp.cumsum(room, axis=0) - room
     given = jnp.clip(1 - jnp.sum(low, axis=0)[None] - before, 0.0, room)
     law = low + jnp.take_along_axis(given, jnp.argsort(order, axis=0), axis=0)
-    return Choice(jnp.sum(law * W, axis=0), law)
+    return RowChoice(jnp.sum(law * W, axis=0), law)
 
 
-def _near(rows: Near, W: Float[Array, "K A R"]) -> Choice:
+def _near(rows: NearRows, W: Float[Array, "K A R"]) -> RowChoice:
     centre, gain = rows.centre, rows.gain
     if W.shape[0] > centre.shape[0]:
         centre = jnp.concatenate([centre, jnp.zeros_like(W[:1])])
@@ -156,6 +156,6 @@ def _near(rows: Near, W: Float[Array, "K A R"]) -> Choice:
     before = first[None] + jnp.cumsum(rest, axis=0) - rest
     kept = jnp.clip(1 - before, 0.0, rest).at[0].set(first)
     law = jnp.take_along_axis(kept, jnp.argsort(order, axis=0), axis=0)
-    # What rounding left over goes to the cheapest.
+    # The remainder due to rounding goes to the cheapest.
     law = law + jnp.where(jnp.arange(W.shape[0])[:, None, None] == order[:1], 1 - _sum(law)[None], 0.0)
-    return Choice(_sum(law * W), law)
+    return RowChoice(_sum(law * W), law)

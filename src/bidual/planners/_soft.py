@@ -25,7 +25,7 @@ def soft_pass(
     psi: Float[Array, "steps d A R"],
     cost: Cost,
 ) -> tuple[Float[Array, "H A R"], Float[Array, "H R"], Float[Array, ""]]:
-    """The soft policy, its visits, and V_0."""
+    """Compute the soft policy, its visits, and V_0."""
     steps = jnp.arange(cost.signals.shape[0])
     choices = jnp.log(float(psi.shape[2])) if allowed is None else jnp.log(jnp.sum(allowed, axis=0))
 
@@ -60,7 +60,7 @@ def soft_pass(
 def soft_embedding(
     policy: Float[Array, "H A R"], visits: Float[Array, "H R"], psi: Float[Array, "steps d A R"]
 ) -> Float[Array, "H d"]:
-    """The expected signals of a policy with these visits."""
+    """Compute the expected signals of a policy with these visits."""
     if psi.shape[1] == 0:
         return jnp.zeros((policy.shape[0], 0))
     occupancy = policy * visits[:, None]

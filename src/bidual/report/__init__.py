@@ -14,3 +14,18 @@ from bidual.report._regret import regret_figure as regret_figure
 from bidual.report._tradeoff import Trade as Trade
 from bidual.report._tradeoff import tradeoff_figure as tradeoff_figure
 from bidual.report._visits import visits_figure as visits_figure
+
+__all__ = [
+    "Trade",
+    "bounds_figure",
+    "candidates_figure",
+    "control_animation",
+    "control_figure",
+    "curve_figure",
+    "learning_figure",
+    "policy_figure",
+    "regret_figure",
+    "save_figure",
+    "tradeoff_figure",
+    "visits_figure",
+]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from bidual._errors import ProblemError
-from bidual._types import Episode
+from bidual._base.errors import ProblemError
+from bidual._base.types import Episode
 from bidual.report._canvas import BLUE, DARK, ORANGE, SHADE, new_figure
 from bidual.report._control import Run, draw_place, episode_run
 from bidual.tasks import Picture
@@ -23,21 +23,21 @@ _COLOURS = 48  # of a palette that all frames share: shades of a few
 _LEAST, _MOST = (
     40,
     200,
-)  # milliseconds of a frame: viewers slow down what is faster; slower is no motion
+)  # milliseconds of a frame: viewers slow down faster ones; slower is no motion
 _REST = 1200  # milliseconds of the last frame, before it begins again
-_FRAMES = 150  # at most: of longer episodes every second step is shown, or every third
-_TRAIL = 12  # steps that can still be seen
+_FRAMES = 150  # at most: of longer episodes every second step is drawn, or every third
+_TRAIL = 12  # steps that stay visible
 
-Show = Callable[[int], None]  # brings what moves, which is marked as animated, to a step
+Show = Callable[[int], None]  # moves the animated artists to a step
 
 
 def control_is_animated(picture: Picture) -> bool:
-    """Whether there is something to see in motion: an angle, a place in the plane, or joints."""
+    """Return whether a picture has parts to animate: an angle, a place in the plane, or joints."""
     return any(part is not None for part in (picture.angle, picture.plane, picture.joints))
 
 
 def control_animation(episode: Episode, picture: Picture, title: str = "") -> bytes:
-    """An episode in motion, as the bytes of a GIF; the same episode gives the same bytes.
+    """Animate an episode, as the bytes of a GIF; the same episode gives the same bytes.
 
     Args:
         episode: of vectors and controls, as `ControlEnvironment.collect` gives it.
@@ -56,13 +56,13 @@ def control_animation(episode: Episode, picture: Picture, title: str = "") -> by
     draw = _linkage if picture.joints is not None else _pendulum if picture.plane is None else _flight
     show = draw(axes, run, picture)
     every = -(-len(run[0]) // _FRAMES)
-    # The last step is always shown; those before it as far as they can be.
+    # The last step is always drawn; those before it at equal distances.
     steps = range((len(run[0]) - 1) % every, len(run[0]), every)
     return _gif(_frames(figure, axes, show, steps), every * picture.seconds)
 
 
 def _pendulum(axes: "Axes", run: Run, picture: Picture) -> Show:
-    """A rod on a hinge with what its weight has just passed, and a bar for the torque; angle 0 is upright."""
+    """Draw a rod on a hinge with the trail of its weight, and a bar for the torque; angle 0 is upright."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Circle
 
@@ -94,12 +94,12 @@ def _pendulum(axes: "Axes", run: Run, picture: Picture) -> Show:
 
 
 def _bar(axes: "Axes", u: Float[np.ndarray, "length"], name: str) -> Show:
-    """A bar below, to the left or the right, in shares of the largest control of the episode."""
+    """Draw a bar below, to the left or the right, in shares of the largest control of the episode."""
     most = max(float(np.abs(u).max(initial=0.0)), 1e-12)
     axes.plot([0.5, 0.5], [0.045, 0.095], color=DARK, linewidth=0.8, transform=axes.transAxes)
     axes.text(0.5, 0.02, name, fontsize=8, ha="center", va="center", transform=axes.transAxes)
-    look: dict[str, Any] = {"color": ORANGE, "linewidth": 7, "solid_capstyle": "butt", "transform": axes.transAxes}
-    (bar,) = axes.plot([], [], animated=True, **look)
+    style: dict[str, Any] = {"color": ORANGE, "linewidth": 7, "solid_capstyle": "butt", "transform": axes.transAxes}
+    (bar,) = axes.plot([], [], animated=True, **style)
 
     def show(h: int) -> None:
         share = 0.0 if h >= len(u) else u[h] / most
@@ -109,7 +109,7 @@ def _bar(axes: "Axes", u: Float[np.ndarray, "length"], name: str) -> Show:
 
 
 def _linkage(axes: "Axes", run: Run, picture: Picture) -> Show:
-    """Rods from joint to joint on the ground that there is, and where the last joint has just been."""
+    """Draw rods from joint to joint on the ground of the picture, and the trail of the last joint."""
     from matplotlib.colors import to_rgb
 
     s, u = run
@@ -141,7 +141,7 @@ def _linkage(axes: "Axes", run: Run, picture: Picture) -> Show:
 
 
 def _flight(axes: "Axes", run: Run, picture: Picture) -> Show:
-    """A point with the path behind it and the push that it is given, among what it has to avoid and to reach."""
+    """Draw a point with the path behind it and the push on it, among obstacles and goal."""
     s, u = run
     assert picture.plane is not None  # or there is nowhere to fly
     places, m = s[:, picture.plane], u.shape[1]
@@ -165,7 +165,7 @@ def _flight(axes: "Axes", run: Run, picture: Picture) -> Show:
 
 
 def _ends(places: Float[np.ndarray, "k 2"], picture: Picture) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
-    """A square that holds the path, the goal and all discs, with a margin."""
+    """Return a square that holds the path, the goal and all discs, with a margin."""
     points = [places, *(np.array([[x - r, y - r], [x + r, y + r]]) for x, y, r in picture.discs)]
     points += [] if picture.goal is None else [np.array([picture.goal])]
     return _around(np.concatenate(points))
@@ -182,7 +182,7 @@ def _time(h: int, picture: Picture) -> str:
 
 
 def _frames(figure: "Figure", axes: "Axes", show: Show, steps: range) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-    """What stands still is drawn once, and put under what moves."""
+    """Yield the frames: still parts are drawn once, and moving ones over them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(_DOTS)
@@ -207,16 +207,18 @@ def _gif(frames: Iterable[UInt8[np.ndarray, "height width 3"]], seconds: float) 
         ) from None
     images = [Image.fromarray(frame) for frame in frames]
     palette = _palette(images)
-    shown = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    frames_to_save = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     each = round(min(max(1000 * seconds, _LEAST), _MOST))
     file = io.BytesIO()
-    times = [each] * (len(shown) - 1) + [_REST]
-    shown[0].save(file, "GIF", save_all=True, append_images=shown[1:], duration=times, loop=0, optimize=False)
+    times = [each] * (len(frames_to_save) - 1) + [_REST]
+    frames_to_save[0].save(
+        file, "GIF", save_all=True, append_images=frames_to_save[1:], duration=times, loop=0, optimize=False
+    )
     return file.getvalue()
 
 
 def _palette(images: "list[Image]") -> "Image":
-    """Colours of a few frames together: a palette for every frame would flicker, and take room."""
+    """Choose colours from a few frames together: a palette for every frame would flicker, and take room."""
     from PIL import Image
 
     few = [images[i] for i in sorted({0, len(images) // 3, len(images) // 2, len(images) - 1})]

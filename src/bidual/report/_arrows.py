@@ -1,4 +1,4 @@
-"""Arrows on a map: which way, how often, and whether by chance."""
+"""Arrows on a map: direction, frequency and randomness of the actions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEAST_SHARE = 0.01  # an arrow for less would be as short as its own head
-_RANDOM = 0.01  # share of actions drawn at random from which a cell is shown in another colour
-_RARE = 5e-4  # expected steps below which a cell is shown faintly, and its visits without a number
+_RANDOM = 0.01  # share of actions drawn at random from which a cell has another colour
+_RARE = 5e-4  # expected steps below which a cell is drawn faintly, and its visits without a number
 _KINDS = (
     (DARK, "one action per step and state"),
     (VERMILLION, "action drawn at random"),
@@ -31,7 +31,7 @@ def draw_arrows(
     shares: Float[np.ndarray, "rows columns A"],
     kinds: Int[np.ndarray, "rows columns"],
 ) -> None:
-    """For each cell an arrow per direction: larger and darker for a larger share, in the colour of the cell's kind."""
+    """Draw an arrow per direction in each cell: larger and darker for a larger share, coloured by the cell's kind."""
     from matplotlib.colors import to_rgb
 
     directions, ways = _by_direction(grid, shares)
@@ -47,14 +47,14 @@ def draw_arrows(
 def kinds_of_cells(
     count: Float[np.ndarray, "rows columns"], drawn: Float[np.ndarray, "rows columns"]
 ) -> Int[np.ndarray, "rows columns"]:
-    """What the colour of a cell's arrows says, from its expected steps and its share of actions drawn at random."""
+    """Classify cells by their expected steps and their share of actions drawn at random, for the colour of arrows."""
     return np.where(count < _RARE, 2, np.where(drawn >= _RANDOM, 1, 0))
 
 
 def _by_direction(
     grid: Grid, shares: Float[np.ndarray, "rows columns A"]
 ) -> tuple[Float[np.ndarray, "directions 2"], Float[np.ndarray, "rows columns directions"]]:
-    """Unit vectors (row, column) and the share of each: actions with the same direction share an arrow."""
+    """Return unit vectors (row, column) and the share of each: actions with the same direction share an arrow."""
     moves = np.array(grid.moves, dtype=float).reshape(-1, 2)
     length = np.linalg.norm(moves, axis=1, keepdims=True)
     units = moves / np.where(length > 0, length, 1.0)
@@ -84,7 +84,7 @@ def _opacity(share: np.ndarray) -> np.ndarray:
 
 
 def _draw_marks(axes: "Axes", grid: Grid, busy: np.ndarray) -> None:
-    """Words in the middle of a cell or, beside arrows, in its corner."""
+    """Write marks in the middle of a cell or, beside arrows, in its corner."""
     for i, j in np.ndindex(busy.shape):
         text = mark_of(grid, i, j)
         if busy[i, j]:

@@ -1,6 +1,6 @@
-"""How a solve closed in: its bounds and their gap, plan by plan.
+"""The progress of a solve: its bounds and their gap, plan by plan.
 
-The lines are the solver's own numbers, as the progress line shows them. The marks at the end are the certificate's:
+The lines are the solver's own numbers, as in the progress line. The marks at the end are the certificate's:
 only they have been derived a second time.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual.report._canvas import BLUE, DARK, GREEN, SHADE, VERMILLION, headline, new_figure, set_title, whole_numbers
-from bidual.solution import Solution
+from bidual.solving.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ _ROUNDING = 2.0**-52
 
 
 def bounds_figure(solution: Solution, title: str = "") -> "Figure":
-    """Lower and upper bound over the plans, in the user's sense, and below them the gap.
+    """Draw lower and upper bound over the plans, in the user's sense, and below them the gap.
 
     While no feasible policy is known there is no gap: those plans are shaded, and the largest violation is drawn in
     its place.
@@ -45,7 +45,7 @@ def bounds_figure(solution: Solution, title: str = "") -> "Figure":
 
 
 def _searching(solution: Solution) -> Bool[np.ndarray, "n"]:
-    """After which plans no feasible policy was known: the policy's own side has no bound."""
+    """Return the plans after which no feasible policy was known: the policy's own side has no bound."""
     own = [state.lower if solution.sense == "maximize" else state.upper for state in solution.history]
     return np.array([bound is None for bound in own])
 
@@ -55,11 +55,11 @@ def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
     upper = _numbers([state.upper for state in solution.history])
     reached, unbeaten = "reached by a feasible policy", "no feasible policy is {}"
     maximises = solution.sense == "maximize"
-    words = (unbeaten.format("above"), reached) if maximises else (reached, unbeaten.format("below"))
+    labels = (unbeaten.format("above"), reached) if maximises else (reached, unbeaten.format("below"))
     style = _style(plans)
     for side, bound, colour, meaning in (
-        ("upper", upper, VERMILLION, words[0]),
-        ("lower", lower, BLUE, words[1]),
+        ("upper", upper, VERMILLION, labels[0]),
+        ("lower", lower, BLUE, labels[1]),
     ):
         # A leading underscore keeps a line without any number out of the legend.
         known = "" if np.isfinite(bound).any() else "_"
@@ -73,15 +73,15 @@ def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
 
 
 def _focus(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.ndarray) -> None:
-    """Leave out what the first tenth of the plans knew: it can be so far off that nothing else would be seen."""
+    """Fit the axis without the first tenth of the plans: their bounds can be so far off that they hide the rest."""
     late = len(lower) // 10
-    shown = np.concatenate([lower[late:], upper[late:], ends])
-    shown = shown[np.isfinite(shown)]
-    if shown.size:
-        size = max(1.0, abs(float(shown[0])))
+    visible = np.concatenate([lower[late:], upper[late:], ends])
+    visible = visible[np.isfinite(visible)]
+    if visible.size:
+        size = max(1.0, abs(float(visible[0])))
         # Bounds that differ by rounding are one bound: do not magnify what lies between them.
-        margin = 0.06 * (np.ptp(shown) if np.ptp(shown) > 1e-7 * size else size)
-        axes.set_ylim(shown.min() - margin, shown.max() + margin)
+        margin = 0.06 * (np.ptp(visible) if np.ptp(visible) > 1e-7 * size else size)
+        axes.set_ylim(visible.min() - margin, visible.max() + margin)
 
 
 def _draw_gap(axes: "Axes", solution: Solution, plans: np.ndarray, searching: np.ndarray) -> None:
@@ -108,17 +108,17 @@ def _requested(solution: Solution) -> float:
 
 
 def _positive(numbers: np.ndarray, size: float) -> np.ndarray:
-    """A logarithmic axis has no zero: what is no more than rounding is drawn at the size of rounding."""
+    """Raise numbers no larger than rounding to its size: a logarithmic axis has no zero."""
     return np.maximum(numbers, _ROUNDING * max(1.0, abs(size)))
 
 
 def _mark_end(axes: "Axes", plan: int, values: np.ndarray, label: str) -> None:
-    look: dict[str, Any] = {"marker": "D", "markersize": 6, "markerfacecolor": "white", "markeredgecolor": "black"}
-    axes.plot(np.full(len(values), plan), values, linestyle="none", label=label, zorder=4, clip_on=False, **look)
+    mark: dict[str, Any] = {"marker": "D", "markersize": 6, "markerfacecolor": "white", "markeredgecolor": "black"}
+    axes.plot(np.full(len(values), plan), values, linestyle="none", label=label, zorder=4, clip_on=False, **mark)
 
 
 def _shade(axes: "Axes", plans: np.ndarray, searching: np.ndarray) -> None:
-    """The plans without a feasible policy; they come first, if at all."""
+    """Shade the plans without a feasible policy; they come first, if at all."""
     if searching.any():
         end = plans[-1] + 0.5 if searching.all() else plans[~searching][0]
         axes.axvspan(plans[0] - 0.5, end, color=SHADE, zorder=0, label="no feasible policy known")
@@ -130,5 +130,5 @@ def _style(plans: np.ndarray) -> dict[str, Any]:
 
 
 def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
-    """NaN, which is not drawn, for what is not known."""
+    """Return the values with NaN, which is not drawn, for unknown ones."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)

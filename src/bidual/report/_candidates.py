@@ -1,6 +1,6 @@
-"""How a finite class of laws was narrowed down: the candidates of every step that may still be true, over the episodes.
+"""The elimination of candidates in a finite class of laws: those of every step that may still be true, over episodes.
 
-The scale is linear up to the first look, so that it can begin where nothing has been seen, and logarithmic after it.
+The scale is linear up to the first bounds, so that it can begin before the first episode, and logarithmic after them.
 """
 
 from typing import TYPE_CHECKING
@@ -8,34 +8,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from bidual._errors import ProblemError
-from bidual.learned import Learned
+from bidual._base.errors import ProblemError
+from bidual.learning.learned import Learned
 from bidual.report._canvas import DARK, headline, new_figure, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LISTED = 8  # steps that the legend tells one by one; of more it shows the first, the last and some between
+_LISTED = 8  # steps that the legend lists one by one; of more it lists the first, the last and some between
 _SOME = 5
-_DARKEST, _LIGHTEST = 0.0, 0.85  # of the colour map: what is lighter cannot be seen on white
+_DARKEST, _LIGHTEST = 0.0, 0.85  # of the colour map: lighter lines are invisible on white
 
 
 def candidates_figure(solution: Learned, title: str = "") -> "Figure":
-    """Candidates left at every step against episodes, both on logarithmic scales.
+    """Draw the candidates left at every step against episodes, both on logarithmic scales.
 
     Args:
-        solution: what `learn` returned with a class of laws, `bd.models.LowRank`.
+        solution: the result of `learn` with a class of laws, `bd.models.LowRank`.
         title: instead of the task's name and how learning ended.
     """
-    looks = [look for look in solution.history if look.candidates is not None]
-    if solution.candidates is None or not looks:
+    history = [progress for progress in solution.history if progress.candidates is not None]
+    if solution.candidates is None or not history:
         raise ProblemError(
             "this solution was learned without a class of laws, so there are no candidates to draw: give learn a "
             "model such as bd.models.LowRank(phis, mus)"
         )
-    episodes = np.array([0, *(look.episodes for look in looks)])
-    left = np.array([solution.candidates.of, *(look.candidates.left for look in looks if look.candidates is not None)])
+    episodes = np.array([0, *(progress.episodes for progress in history)])
+    left = np.array(
+        [solution.candidates.of, *(progress.candidates.left for progress in history if progress.candidates is not None)]
+    )
     figure = new_figure(7.6, 3.4)
     axes = figure.subplots()
     _draw_steps(axes, episodes, left)
@@ -45,14 +47,14 @@ def candidates_figure(solution: Learned, title: str = "") -> "Figure":
 
 
 def _draw_steps(axes: "Axes", episodes: Int[np.ndarray, "n"], left: Int[np.ndarray, "n H"]) -> None:
-    """One line for every step, from dark to light; earlier steps are wider, to be seen beneath later ones."""
+    """Draw a line for every step, from dark to light; earlier steps are wider, to be visible beneath later ones."""
     from matplotlib import colormaps
 
     count = left.shape[1]
     shades = colormaps["viridis"](np.linspace(_DARKEST, _LIGHTEST, count))
-    told = set(np.linspace(0, count - 1, count if count <= _LISTED else _SOME).round().astype(int).tolist())
+    labelled = set(np.linspace(0, count - 1, count if count <= _LISTED else _SOME).round().astype(int).tolist())
     for h, shade in enumerate(shades):
-        label = f"step {h + 1}" if h in told else None
+        label = f"step {h + 1}" if h in labelled else None
         width = 1.3 + 2.0 * (1 - (h + 1) / count)
         axes.plot(episodes, left[:, h], color=shade, linewidth=width, marker="o", markersize=width + 2.2, label=label)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
@@ -63,10 +65,10 @@ def _draw_scales(axes: "Axes", episodes: Int[np.ndarray, "n"], left: Int[np.ndar
 
     axes.set_xscale("symlog", linthresh=float(episodes[1]), linscale=0.45)
     axes.xaxis.set_minor_locator(NullLocator())
-    shown = episodes[::-1][:: 1 + len(episodes) // 10][::-1]
-    if len(shown) > 2 and shown[-1] < 1.5 * shown[-2]:
-        shown = np.delete(shown, -2)  # their numbers would run into each other
-    axes.set_xticks(shown.tolist(), labels=[f"{count}" for count in shown])
+    ticks = episodes[::-1][:: 1 + len(episodes) // 10][::-1]
+    if len(ticks) > 2 and ticks[-1] < 1.5 * ticks[-2]:
+        ticks = np.delete(ticks, -2)  # their numbers would run into each other
+    axes.set_xticks(ticks.tolist(), labels=[f"{count}" for count in ticks])
     axes.set_xlabel("episodes")
     largest = int(left.max())
     axes.set_yscale("log")

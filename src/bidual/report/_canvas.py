@@ -1,4 +1,4 @@
-"""What every figure shares: a canvas without pyplot, colours that colour-blind readers can tell apart, a headline.
+"""The common parts of figures: a canvas without pyplot, colours for colour-blind readers, a headline.
 
 Figures are drawn on a canvas of their own: no window, no display, no global state.
 """
@@ -7,8 +7,8 @@ import os
 import textwrap
 from typing import TYPE_CHECKING
 
-from bidual.learned import Learned
-from bidual.solution import Solution
+from bidual.learning.learned import Learned
+from bidual.solving.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ DARK, SHADE = "0.15", "0.9"
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure, sizes in inches, that leaves room for its own labels."""
+    """Create an empty figure, sizes in inches, that leaves room for its own labels."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -38,7 +38,7 @@ def set_title(axes: "Axes", title: str, width: float) -> None:
 
 
 def headline(solution: Solution | Learned, what: str) -> str:
-    """`what` is shown, of which task, and how its solve ended."""
+    """Return a title: the content `what` of the figure, the task, and the outcome of its solve."""
     name = f"{solution.task}: " if solution.task else ""
     ending = {
         "infeasible": "infeasible, the least violation found",
@@ -48,7 +48,7 @@ def headline(solution: Solution | Learned, what: str) -> str:
 
 
 def whole_numbers(axes: "Axes", which: str) -> None:
-    """Ticks of the axis "x" or "y" at whole numbers only."""
+    """Put ticks of the axis "x" or "y" at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis = axes.xaxis if which == "x" else axes.yaxis

@@ -1,4 +1,4 @@
-"""What a learned controller does: a few episodes of it, as paths in the plane or as state variables over time."""
+"""The behaviour of a learned controller: a few episodes, as paths in the plane or as state variables over time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
-from bidual._types import Episode
+from bidual._base.errors import ProblemError
+from bidual._base.types import Episode
 from bidual.report._canvas import ACTIONS, DARK, SHADE, VERMILLION, new_figure, set_title
 from bidual.tasks import Picture
 
@@ -21,7 +21,7 @@ _PLANE, _PANEL = 4.2, 1.7  # inches: the side of a plane, the height of a panel
 
 
 def control_figure(episodes: Sequence[Episode], picture: Picture, title: str = "") -> "Figure":
-    """Episodes of one policy, each in its colour.
+    """Draw episodes of one policy, each in its colour.
 
     Args:
         episodes: of vectors and controls, as `ControlEnvironment.collect` gives them.
@@ -38,7 +38,7 @@ Run = tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"]]
 
 
 def episode_run(episode: Episode, picture: Picture) -> Run:
-    """Observations and controls up to the end of an episode."""
+    """Return observations and controls up to the end of an episode."""
     s, u = episode.observations, episode.controls
     if s is None or u is None:
         raise ProblemError("the episode has numbered states: this figure is of vectors under controls")
@@ -57,7 +57,7 @@ def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
     figure = new_figure(7.6, 0.8 + _PANEL * count)
     panels = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     for axes, name in zip(panels, names, strict=False):
-        for s, _, colour in _coloured(runs):
+        for s, _, colour in _draw_coloured(runs):
             axes.plot(picture.seconds * np.arange(len(s)), _variable(s, name, picture), color=colour, linewidth=1.5)
         axes.set_ylabel(name)
         if name in _angles(picture):
@@ -85,14 +85,14 @@ def _plane_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
 def _draw_plane(axes: "Axes", runs: list[Run], picture: Picture) -> None:
     assert picture.plane is not None  # or nothing is drawn here
     first, second = picture.plane
-    for s, _, colour in _coloured(runs):
+    for s, _, colour in _draw_coloured(runs):
         axes.plot(s[:, first], s[:, second], color=colour, linewidth=1.5, marker=".", markersize=3.5)
     axes.set_aspect("equal", adjustable="datalim")
     draw_place(axes, runs[0][0][0], picture)
 
 
 def draw_place(axes: "Axes", start: Float[np.ndarray, "n"], picture: Picture) -> None:
-    """Where to begin, where to go and what to keep out of, in the plane of a picture."""
+    """Draw start, goal and obstacles in the plane of a picture."""
     from matplotlib.patches import Circle
 
     assert picture.plane is not None  # or there is no such place
@@ -110,9 +110,9 @@ def draw_place(axes: "Axes", start: Float[np.ndarray, "n"], picture: Picture) ->
 
 
 def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[Run], picture: Picture, title: str) -> None:
-    """Controls in the last panels, time below them, words above."""
+    """Label the panels: controls in the last ones, time below, the title above."""
     for i, (axes, name) in enumerate(zip(panels[-len(picture.controls) :], picture.controls, strict=True)):
-        for _, u, colour in _coloured(runs):
+        for _, u, colour in _draw_coloured(runs):
             axes.stairs(u[:, i], picture.seconds * np.arange(len(u) + 1), color=colour, linewidth=1.3, baseline=None)
         axes.axhline(0.0, color=DARK, linewidth=0.7, linestyle=":")
         axes.set_ylabel(name)
@@ -125,18 +125,18 @@ def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[Run], picture
         figure.suptitle(title, fontsize=11)
 
 
-def _coloured(runs: list[Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"], str]]:
+def _draw_coloured(runs: list[Run]) -> list[tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"], str]]:
     return [(s, u, _COLOURS[i % len(_COLOURS)]) for i, (s, u) in enumerate(runs)]
 
 
 def _angles(picture: Picture) -> dict[str, tuple[int, int]]:
-    """The places of cosine and sine of every angle, by its name."""
+    """Return the positions of cosine and sine of every angle, by its name."""
     upright = {} if picture.angle is None else {_ANGLE: picture.angle}
     return upright | {name: (cosine, sine) for name, cosine, sine in picture.turns}
 
 
 def _variables(picture: Picture) -> list[str]:
-    """The names of what is drawn, with angles instead of their cosines and sines."""
+    """Return the names of the drawn variables, with angles instead of their cosines and sines."""
     angles = _angles(picture)
     hidden = {place for pair in angles.values() for place in pair}
     return [*angles, *(name for i, name in enumerate(picture.names) if i not in hidden)]
@@ -153,7 +153,7 @@ def _variable(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> F
 
 
 def _count_in_pi(axes: "Axes") -> None:
-    """As many half turns between two numbers as leave room for at most five."""
+    """Count in half turns between two numbers, as many as leave room for at most five ticks."""
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
     low, high = axes.get_ylim()
@@ -162,7 +162,7 @@ def _count_in_pi(axes: "Axes") -> None:
 
 
 def _mark_upright(axes: "Axes") -> None:
-    """Lines where it is upright."""
+    """Draw lines at the upright angles."""
     low, high = axes.get_ylim()
     for turn in range(int(np.ceil(low / (2 * np.pi))), int(np.floor(high / (2 * np.pi))) + 1):
         axes.axhline(2 * np.pi * turn, color=VERMILLION, linewidth=0.9, linestyle=(0, (6, 3)))

@@ -1,4 +1,4 @@
-"""What a limit is worth: the optimum against the limit, and its slope, the price."""
+"""The value of a limit: the optimum against the limit, and its slope, the price."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +30,7 @@ def curve_figure(
     sense: str = "maximize",
     title: str = "",
 ) -> "Figure":
-    """The optimum against the limit of one constraint with its price as tangents, and below it the price.
+    """Draw the optimum against the limit of one constraint with its price as tangents, and below it the price.
 
     Args:
         limits: the limits that were solved, strictly increasing.
@@ -47,16 +47,16 @@ def curve_figure(
     Raises:
         ValueError: where the arrays do not belong together, with the one that is wrong.
     """
-    _check_words(relation, sense)
+    _check_choices(relation, sense)
     if achievable is not None and not achievable[0] <= achievable[1]:
         raise ValueError(f"achievable must be the least and most that a policy can reach; got {achievable}")
-    x, low, high, price = _checked(limits=limits, lower=lower, upper=upper, prices=prices)
+    x, low, high, price = _check_arrays(limits=limits, lower=lower, upper=upper, prices=prices)
     figure = new_figure(8.4, 5.4)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     margin = 0.04 * float(np.ptp(x)) or 0.5 * max(1.0, abs(float(x[0])))
     bottom.set_xlim(x[0] - margin, x[-1] + margin)
     _draw_optimum(top, x, low, high)
-    _draw_tangents(top, x, (low + high) / 2, _slopes(price, relation, sense), _kept(achievable, relation))
+    _draw_tangents(top, x, (low + high) / 2, _slopes(price, relation, sense), _achievable_limits(achievable, relation))
     bottom.plot(x, price, color=VERMILLION, linewidth=1.6, **_dots(x))
     top.set_ylabel("largest objective" if sense == "maximize" else "smallest objective")
     bottom.set_ylabel(f"price: gain per unit\nof {'limit' if relation == '==' else 'relaxation'}")
@@ -71,7 +71,7 @@ def curve_figure(
     return figure
 
 
-def _check_words(relation: str, sense: str) -> None:
+def _check_choices(relation: str, sense: str) -> None:
     for name, value, allowed in (
         ("relation", relation, ("<=", ">=", "==")),
         ("sense", sense, ("maximize", "minimize")),
@@ -80,8 +80,8 @@ def _check_words(relation: str, sense: str) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
-def _checked(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
-    """The arrays as vectors of one length, the limits finite and increasing."""
+def _check_arrays(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
+    """Return the arrays as vectors of one length, the limits finite and increasing."""
     vectors = {name: np.asarray(array, dtype=float) for name, array in arrays.items()}
     limits = vectors["limits"]
     if limits.ndim != 1 or limits.size == 0:
@@ -98,12 +98,12 @@ def _checked(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
 
 
 def _slopes(prices: Float[np.ndarray, "n"], relation: str, sense: str) -> Float[np.ndarray, "n"]:
-    """How the optimum changes with the limit: a price is a gain, and relaxing ">=" lowers the limit."""
+    """Return the derivative of the optimum in the limit: a price is a gain, and relaxing ">=" lowers the limit."""
     return prices * (1.0 if sense == "maximize" else -1.0) * (-1.0 if relation == ">=" else 1.0)
 
 
-def _kept(achievable: tuple[float, float] | None, relation: str) -> tuple[float, float]:
-    """The limits that some policy keeps, from and to."""
+def _achievable_limits(achievable: tuple[float, float] | None, relation: str) -> tuple[float, float]:
+    """Return the range of limits that some policy keeps."""
     least, most = achievable or (-np.inf, np.inf)
     return -np.inf if relation == ">=" else least, np.inf if relation == "<=" else most
 
@@ -117,7 +117,7 @@ def _draw_optimum(axes: "Axes", x: np.ndarray, low: np.ndarray, high: np.ndarray
 def _draw_tangents(
     axes: "Axes", x: np.ndarray, optimum: np.ndarray, slopes: np.ndarray, kept: tuple[float, float]
 ) -> None:
-    """A pale stroke at each point, a little less than half way to its neighbours and not beyond the kept limits."""
+    """Draw a pale stroke at each point, a little less than half way to its neighbours and within achievable limits."""
     from matplotlib.collections import LineCollection
 
     known = np.flatnonzero(np.isfinite(optimum) & np.isfinite(slopes))
@@ -132,15 +132,15 @@ def _draw_tangents(
         [(a, y + slope * (a - at)), (b, y + slope * (b - at))]
         for a, b, at, y, slope in zip(start, end, x, optimum, slopes, strict=True)
     ]
-    look: dict[str, Any] = {"colors": VERMILLION, "linewidths": 5.0, "alpha": 0.45, "capstyle": "butt", "zorder": 2}
-    axes.add_collection(LineCollection(segments, label="slope: the price", **look))
+    style: dict[str, Any] = {"colors": VERMILLION, "linewidths": 5.0, "alpha": 0.45, "capstyle": "butt", "zorder": 2}
+    axes.add_collection(LineCollection(segments, label="slope: the price", **style))
     axes.autoscale_view()
 
 
 def _draw_achievable(axes: "Axes", achievable: tuple[float, float] | None, relation: str) -> None:
     """Shade the limits that no policy keeps; draw a line where every policy keeps the limit."""
     left, right = axes.get_xlim()
-    first, last = _kept(achievable, relation)
+    first, last = _achievable_limits(achievable, relation)
     shade: dict[str, Any] = {"color": SHADE, "zorder": 0}
     label = "no policy keeps the limit"
     if left < first:

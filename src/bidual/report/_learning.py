@@ -1,4 +1,4 @@
-"""How learning closed in: what no policy can beat, what has been reached, and what may still be violated.
+"""The progress of learning: the bound on all policies, the value reached, and the largest possible violation.
 
 All numbers are bounds that hold at once with the solution's probability. Lines belong to the mixture of the policies
 run so far, the mark at the right end to the policy that is returned, which had fresh episodes of its own.
@@ -10,36 +10,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bidual.learned import Interval, Learned
+from bidual.learning.learned import Interval, Learned
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title
-from bidual.report._paid import paid_figure
+from bidual.report._paid import episode_values_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEAST_SHARE = 0.12  # of the height, for the gap that is left at the end: what was known early may lie far off
+_LEAST_SHARE = 0.12  # of the height, for the gap that is left at the end: early bounds may lie far off
 _LINE: dict[str, Any] = {"linewidth": 1.8, "marker": "o", "markersize": 3.5}
 _MARK: dict[str, Any] = {"color": DARK, "marker": "D", "markersize": 4, "capsize": 5, "elinewidth": 1.4, "zorder": 4}
 
 
 def learning_figure(solution: Learned, optimum: float | None = None, title: str = "") -> "Figure":
-    """Bounds on the objective over the episodes and, where there are constraints, on the violation below them.
+    """Draw bounds on the objective over the episodes and, where there are constraints, on the violation below them.
 
-    Of controls, of which nothing is bounded, what every episode paid: objective and constraints against their limits.
+    For controls, without bounds, the values of every episode: objective and constraints against their limits.
 
     Args:
-        solution: what `learn` returned.
+        solution: the result of `learn`.
         optimum: the true optimum, where it is known, as a thin line.
         title: instead of the task's name and how learning ended.
     """
-    if solution.paid is not None:
-        return paid_figure(solution, solution.paid, optimum, title)
+    if solution.values_per_episode is not None:
+        return episode_values_figure(solution, solution.values_per_episode, optimum, title)
     limited = bool(solution.constraints)
     figure = new_figure(7.6, 4.6 if limited else 3.2)
     panels = figure.subplots(2 if limited else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: 1 + limited])
     top, bottom = panels[0, 0], panels[-1, 0]
-    episodes = np.array([look.episodes for look in solution.history])
+    episodes = np.array([progress.episodes for progress in solution.history])
     _draw_objective(top, solution, episodes, optimum)
     if limited:
         _draw_violation(bottom, solution, episodes)
@@ -53,8 +53,10 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
 
 def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optimum: float | None) -> None:
     maximises = solution.sense == "maximize"
-    bound = _numbers([*(look.bound for look in solution.history), solution.upper if maximises else solution.lower])
-    reached = _numbers([look.reached for look in solution.history])
+    bound = _numbers(
+        [*(progress.bound for progress in solution.history), solution.upper if maximises else solution.lower]
+    )
+    reached = _numbers([progress.reached for progress in solution.history])
     unbeaten, own = (VERMILLION, BLUE) if maximises else (BLUE, VERMILLION)  # upper and lower, as in bounds_figure
     side = "above" if maximises else "below"
     # At the right end: the bound that is returned, to which fresh episodes may have added.
@@ -71,7 +73,7 @@ def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optim
 
 
 def _draw_violation(axes: "Axes", solution: Learned, episodes: np.ndarray) -> None:
-    violation = _numbers([look.violation for look in solution.history])
+    violation = _numbers([progress.violation for progress in solution.history])
     _draw_line(axes, episodes, violation, GREEN, "of that mixture, at most")
     worst = max(constraint.violation_upper for constraint in solution.constraints)
     if np.isfinite(worst):
@@ -87,7 +89,7 @@ def _draw_line(axes: "Axes", episodes: np.ndarray, numbers: np.ndarray, colour: 
 
 
 def _mark_policy(axes: "Axes", episodes: np.ndarray, interval: Interval, label: str) -> None:
-    """A diamond with a bar as far as is shown, to the right of the lines."""
+    """Draw a diamond with a bar as far as the interval is known, to the right of the lines."""
     value, lower, upper = interval.value, interval.lower, interval.upper
     reach = [[0.0 if lower is None else value - lower], [0.0 if upper is None else upper - value]]
     bar = None if lower is None and upper is None else np.maximum(reach, 0.0)  # of several rounds: the mean may be out
@@ -100,14 +102,14 @@ def _whose(solution: Learned) -> str:
 
 
 def _right_end(episodes: np.ndarray) -> float:
-    """Where the policy's mark stands on the logarithmic axis: a little after the last episode."""
+    """Return the position of the policy's mark on the logarithmic axis: a little after the last episode."""
     return float(episodes[-1]) * (float(episodes[-1]) / float(episodes[0])) ** 0.05 * 1.05
 
 
 def _focus(
     axes: "Axes", solution: Learned, bound: np.ndarray, reached: np.ndarray, end: Sequence[float | None]
 ) -> None:
-    """Magnify the end where early bounds were so far off that nothing else would be seen."""
+    """Magnify the end where early bounds were so far off that nothing else would be visible."""
     last = _numbers([bound[-1], *(reached[-1:] if np.isnan(bound[-1]) else []), *end])
     last, everything = last[np.isfinite(last)], np.concatenate([bound, reached, last])
     everything = everything[np.isfinite(everything)]
@@ -126,13 +128,13 @@ def _draw_episodes(axes: "Axes", episodes: np.ndarray, delta: float) -> None:
 
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
-    shown = episodes[::-1][:: 1 + len(episodes) // 9][::-1]
-    if len(shown) > 1 and shown[-1] < 1.5 * shown[-2]:
-        shown = np.delete(shown, -2)  # their numbers would run into each other
-    axes.set_xticks(shown.tolist(), labels=[f"{count}" for count in shown])
+    ticks = episodes[::-1][:: 1 + len(episodes) // 9][::-1]
+    if len(ticks) > 1 and ticks[-1] < 1.5 * ticks[-2]:
+        ticks = np.delete(ticks, -2)  # their numbers would run into each other
+    axes.set_xticks(ticks.tolist(), labels=[f"{count}" for count in ticks])
     axes.set_xlabel(f"episodes (all bounds hold at once with probability {1 - delta:g})")
 
 
 def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
-    """NaN, which is not drawn, for what is not known."""
+    """Return the values with NaN, which is not drawn, for unknown ones."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)

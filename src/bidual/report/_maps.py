@@ -1,11 +1,11 @@
-"""A map as the ground of a figure: a heat map over its cells, grey walls, and marks in words."""
+"""A map as the background of a figure: a heat map over its cells, grey walls, and marks as text."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bidual._errors import PolicyError
+from bidual._base.errors import PolicyError
 from bidual.report._canvas import new_figure
 from bidual.tasks import Grid
 
@@ -29,23 +29,23 @@ _ROOMY = 0.45  # inches of a cell that holds a word or a number in small print
 
 
 def map_shape(grid: Grid) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return rows and columns."""
     return len(grid.rows), len(grid.rows[0])
 
 
 def cell_size(grid: Grid) -> float:
-    """Inches of a cell: a figure of about 5 inches, larger for large maps but never more than 12."""
+    """Return the inches of a cell: a figure of about 5 inches, larger for large maps but never more than 12."""
     longest = max(map_shape(grid))
     return min(max(5.0 / longest, 0.28), 0.85, 12.0 / longest)
 
 
 def roomy(grid: Grid) -> bool:
-    """Whether a cell holds words and numbers."""
+    """Return whether a cell has room for text and numbers."""
     return cell_size(grid) >= _ROOMY
 
 
 def map_figure(grid: Grid) -> "tuple[Figure, Axes]":
-    """An empty figure in proportion to the map."""
+    """Create an empty figure in proportion to the map."""
     height, width = map_shape(grid)
     figure = new_figure(max(width * cell_size(grid), 3.4) + 1.4, max(height * cell_size(grid), 1.0) + 1.0)
     figure.set_layout_engine("compressed")  # cells are square: no gaps beside them
@@ -65,14 +65,14 @@ def check_map(grid: Grid, states: int, actions: int) -> None:
 
 
 def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
-    """The weights of the states, added up in their cells; states without a cell are left out."""
+    """Add up the weights of the states in their cells; states without a cell are left out."""
     height, width = map_shape(grid)
     here = grid.cells >= 0
     return np.bincount(grid.cells[here], weights=weights[here], minlength=height * width).reshape(height, width)
 
 
 def empty_cells(grid: Grid) -> Bool[np.ndarray, "rows columns"]:
-    """Walls, and cells that end the episode: no state lies there, so there is no number of steps to show."""
+    """Find walls and cells that end the episode: no state lies there, so they have no number of steps."""
     return cell_totals(grid, np.ones(grid.cells.size)) == 0
 
 
@@ -97,13 +97,13 @@ def draw_heat(
 
 
 def _round_numbers(most: float) -> list[float]:
-    """0 and the numbers 1, 2, 5 times a power of ten that are far enough apart on a square root scale up to `most`."""
+    """List 0 and the numbers 1, 2, 5 times a power of ten, far enough apart on a square root scale up to `most`."""
     powers = 10.0 ** np.arange(-4, 7)
     return [0.0] + [number for number in np.outer(powers, [1, 2, 5]).ravel() if most / 20 <= number <= most]
 
 
 def mark_of(grid: Grid, row: int, column: int) -> str:
-    """What is at the cell: a word where there is room, else its letter; nothing for open ground and walls."""
+    """Return the mark of a cell: a word where there is room, else its letter; none for open ground and walls."""
     letter = grid.rows[row][column]
     if letter == "W" or letter not in _MARKS:
         return ""
@@ -111,5 +111,5 @@ def mark_of(grid: Grid, row: int, column: int) -> str:
 
 
 def short(number: float) -> str:
-    """Two digits of an expected number of steps; nothing for next to none."""
+    """Format an expected number of steps with two digits; empty for next to none."""
     return "" if number < 5e-4 else f"{number:.2g}" if number < 10 else f"{number:.0f}"

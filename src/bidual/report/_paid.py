@@ -1,7 +1,7 @@
-"""How learning went where nothing is bounded: what every episode paid, against the limits, and the policy in the end.
+"""The progress of learning without bounds: values of every episode against the limits, and the returned policy.
 
-What is not linear is not paid by single episodes: its line is the value of all episodes so far together. Bars are
-intervals that hold at once with the solution's probability; where they are longer than the panel, only a part is seen.
+Nonlinear functions have no value for single episodes: their line is the value of all episodes so far together. Bars are
+intervals that hold at once with the solution's probability; bars longer than the panel are cut off.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bidual.learned import Interval, Learned, Paid
+from bidual.learning.learned import EpisodeValues, Interval, Learned
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title, whole_numbers
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ _DOTTED = 60  # episodes up to which dots are of full size
 _MARK: dict[str, Any] = {"color": DARK, "marker": "D", "markersize": 4, "capsize": 5, "elinewidth": 1.4, "zorder": 4}
 
 
-def paid_figure(solution: Learned, paid: Paid, optimum: float | None, title: str) -> "Figure":
-    """A panel for the objective and one for every constraint, over the episodes."""
-    names = list(paid.values)[:_PANELS]
+def episode_values_figure(
+    solution: Learned, episode_values: EpisodeValues, optimum: float | None, title: str
+) -> "Figure":
+    """Draw a panel for the objective and one for every constraint, over the episodes."""
+    names = list(episode_values.values)[:_PANELS]
     figure = new_figure(7.6, 1.2 + 1.9 * len(names))
     ratios = [3, *([2] * (len(names) - 1))]
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
     for axes, name, colour in zip(panels, names, (BLUE, *([GREEN] * (_PANELS - 1))), strict=False):
-        _draw(axes, paid.values[name], colour, together=name in paid.averaged)
+        _draw(axes, episode_values.values[name], colour, together=name in episode_values.averaged)
         interval = _of_policy(solution, name)
         _mark_policy(axes, solution, interval)
         level = _draw_level(axes, solution, name, optimum)
-        _focus(axes, paid.values[name], interval, level)
+        _focus(axes, episode_values.values[name], interval, level)
         axes.set_ylabel(f"objective ({solution.sense})" if name == "objective" else name)
         axes.grid(alpha=0.25)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
@@ -56,13 +58,13 @@ def _draw(axes: "Axes", values: Float[np.ndarray, "n"], colour: str, *, together
 
 
 def _of_policy(solution: Learned, name: str) -> Interval | None:
-    """Where the returned policy stands; None for an entry of a vector constraint, which has no interval of its own."""
+    """Return the interval of the returned policy; None for an entry of a vector constraint, which has none."""
     own = solution.outputs[0]
     return own.objective if name == "objective" else own.constraints.get(name.removesuffix(" (constraint)"))
 
 
 def _mark_policy(axes: "Axes", solution: Learned, interval: Interval | None) -> None:
-    """A diamond with a bar as far as is shown, to the right of the episodes."""
+    """Draw a diamond with a bar as far as the interval is known, to the right of the episodes."""
     if interval is None:
         return
     value, lower, upper = interval.value, interval.lower, interval.upper
@@ -77,27 +79,27 @@ def _mark_policy(axes: "Axes", solution: Learned, interval: Interval | None) -> 
 
 
 def _draw_level(axes: "Axes", solution: Learned, name: str, optimum: float | None) -> float | None:
-    """The limit or, where it is known, the optimum."""
+    """Draw the limit or, where it is known, the optimum."""
     limits = {one.name: float(one.limit) for one in solution.constraints if one.values.size == 1}
     level = optimum if name == "objective" else limits.get(name.removesuffix(" (constraint)"))
     if level is None:
         return None
-    look: dict[str, Any] = {"color": DARK, "linestyle": (0, (6, 3)), "label": "the true optimum"}
+    style: dict[str, Any] = {"color": DARK, "linestyle": (0, (6, 3)), "label": "the true optimum"}
     if name != "objective":
-        look = {"color": VERMILLION, "linestyle": ":", "label": "limit"}
-    axes.axhline(level, linewidth=1.2, **look)
+        style = {"color": VERMILLION, "linestyle": ":", "label": "limit"}
+    axes.axhline(level, linewidth=1.2, **style)
     return level
 
 
 def _focus(axes: "Axes", values: Float[np.ndarray, "n"], interval: Interval | None, level: float | None) -> None:
-    """All but the first tenth of the episodes, the policy and the level decide what is seen.
+    """Fit the axis to all but the first tenth of the episodes, the policy and the level.
 
-    An episode at random may be so far off that nothing else would be seen, and so may the ends of an interval. Episodes
+    A random episode may be so far off that nothing else would be visible, and so may the ends of an interval. Episodes
     beyond an edge are marked there.
     """
     late = values[max(1, len(values) // 10) :] if len(values) > 1 else values
-    shown = [*late.tolist(), *([] if interval is None else [interval.value]), *([] if level is None else [level])]
-    finite = np.array(shown)[np.isfinite(shown)]
+    visible = [*late.tolist(), *([] if interval is None else [interval.value]), *([] if level is None else [level])]
+    finite = np.array(visible)[np.isfinite(visible)]
     if not finite.size:
         return
     margin = 0.08 * float(np.ptp(finite)) or 0.5

@@ -1,15 +1,15 @@
-"""What a policy does: arrows on a map, or the likeliest action by state and step."""
+"""The actions of a policy: arrows on a map, or the likeliest action by state and step."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import PolicyError
+from bidual._base.errors import PolicyError
 from bidual.report._arrows import draw_arrows, kinds_of_cells
 from bidual.report._canvas import ACTIONS, headline, new_figure, set_title, whole_numbers
 from bidual.report._maps import cell_totals, check_map, draw_heat, map_figure
-from bidual.solution import Solution
+from bidual.solving.solution import Solution
 from bidual.tasks import Grid
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ _CERTAIN = 1 - 1e-9  # the probability above which an action is not drawn by cha
 
 
 def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "", step: int | None = None) -> "Figure":
-    """What the policy does where it goes.
+    """Draw the actions of the policy at the states it visits.
 
     On a map, an arrow in a cell is the share of the actions taken there that go its way, each state and step weighted
-    by its expected visits; a dot is staying. Two arrows show that the policy does one thing now and another then, or,
+    by its expected visits; a dot is staying. Two arrows mean that the policy acts differently at different steps, or,
     in another colour, that it draws its action at random. Cells that are never visited and states that no action
     leaves have none. Without a map: the likeliest action by state and step.
 
     Args:
-        solution: what `solve` returned.
+        solution: the result of `solve`.
         grid: the map, from the task.
         title: instead of the task's name and how its solve ended.
         step: only this step, on a map; all of them by default.
@@ -53,7 +53,7 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
 
 
 def policy_is_drawable(solution: Solution, grid: Grid | None) -> bool:
-    """Whether `policy_figure` has something readable to draw."""
+    """Return whether `policy_figure` has something readable to draw."""
     H, S, A = solution.policy.shape
     return grid is not None or (H <= _MOST_STEPS and S <= _MOST_STATES and len(ACTIONS) >= A)
 
@@ -78,7 +78,7 @@ def _on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, 
 def _shares(
     grid: Grid, visits: Float[np.ndarray, "steps S"], table: Float[np.ndarray, "steps S A"]
 ) -> tuple[Float[np.ndarray, "rows columns A"], Float[np.ndarray, "rows columns"]]:
-    """By cell, the share of each action and the share of actions drawn at random; 0 where nothing is done."""
+    """Return, by cell, the share of each action and the share of actions drawn at random; 0 where there are none."""
     weights = np.einsum("hs,hsa->sa", visits, table)
     taken = np.stack([cell_totals(grid, column) for column in weights.T], axis=-1)
     drawn = cell_totals(grid, np.where(table.max(axis=2) < _CERTAIN, visits, 0.0).sum(axis=0))
@@ -112,7 +112,7 @@ def _by_step(solution: Solution) -> "tuple[Figure, Axes]":
 
 
 def _write_chances(axes: "Axes", chance: Float[np.ndarray, "H S"]) -> None:
-    """The probability of the likeliest action, in per cent, where it is drawn at random."""
+    """Write the probability of the likeliest action, in per cent, where it is drawn at random."""
     for h, s in np.argwhere((chance > 0) & (chance < _CERTAIN)):
         percent = f"{100 * chance[h, s]:.0f}%"
         axes.text(h, s, percent, ha="center", va="center", fontsize=7, weight="bold", color="black")

@@ -1,10 +1,10 @@
-"""What learning cost: regret and violation of the policies that were run, and how fast they grow."""
+"""The cost of learning: regret and violation of the executed policies, and their growth."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bidual.outputs import Regret
+from bidual.learning.outputs import Regret
 from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure, set_title
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ _COLOURS = {"regret": BLUE, "violation": GREEN, "positive regret": VERMILLION, "
 
 
 def regret_figure(regret: Regret, title: str = "what learning cost", *, first: int | None = None) -> "Figure":
-    """Sums over the episodes on logarithmic axes, with their fitted slopes and the square root as a guide.
+    """Draw sums over the episodes on logarithmic axes, with their fitted slopes and the square root as a guide.
 
     Args:
         regret: of a solution, from ``solution.regret(mdp)``.
@@ -27,10 +27,10 @@ def regret_figure(regret: Regret, title: str = "what learning cost", *, first: i
     figure = new_figure(7.6, 4.2)
     axes = figure.subplots()
     for name, sums in regret.series.items():
-        shown = np.where(sums > 0, sums, np.nan)
-        if np.isfinite(shown).any():
+        visible = np.where(sums > 0, sums, np.nan)
+        if np.isfinite(visible).any():
             slope = f", slope {slopes[name]:.2f}" if name in slopes else ""
-            axes.plot(regret.episodes, shown, color=_COLOURS[name], linewidth=1.8, label=f"{name}{slope}")
+            axes.plot(regret.episodes, visible, color=_COLOURS[name], linewidth=1.8, label=f"{name}{slope}")
     largest = max((float(sums.max()) for sums in regret.series.values()), default=1.0)
     guide = max(largest, 1e-9) * np.sqrt(regret.episodes / last)
     axes.plot(regret.episodes, guide, color=DARK, linewidth=0.9, linestyle=(0, (6, 3)), label="square root")

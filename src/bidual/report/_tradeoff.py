@@ -1,4 +1,4 @@
-"""What a parameter is worth to who learns: the value and the constraints of runs, against what they were run with."""
+"""The effect of a parameter on learning: value and constraints of runs, against the parameter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._errors import ProblemError
+from bidual._base.errors import ProblemError
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, new_figure, set_title
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PANELS = 4  # at most: the objective and the first constraints
 @final
 @dataclass(frozen=True)
 class Trade:
-    """One run: what it was run with, and what its policy is worth. None and NaN are not drawn.
+    """One run: its parameter, and the value and constraints of its policy. None and NaN are not drawn.
 
     Args:
         at: the parameter.
@@ -38,7 +38,7 @@ class Trade:
 
 
 def tradeoff_figure(runs: Sequence[Trade], parameter: str, sense: str = "maximize", title: str = "") -> "Figure":
-    """A panel for the objective and one for every constraint with its limit; a dot for every run, a line of the means.
+    """Draw a panel for the objective and one for every constraint with its limit: a dot per run, a line of the means.
 
     Args:
         runs: any number at every value of the parameter, in any order.
@@ -77,7 +77,7 @@ def _draw_dots(axes: "Axes", x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"
 
 
 def _draw_bounds(axes: "Axes", runs: Sequence[Trade]) -> None:
-    """Bars between the bounds of those that have both."""
+    """Draw bars between the bounds of those runs that have both."""
     both = [(run.at, run.lower, run.upper) for run in runs if run.lower is not None and run.upper is not None]
     if both:
         at, lower, upper = zip(*both, strict=True)
@@ -85,6 +85,6 @@ def _draw_bounds(axes: "Axes", runs: Sequence[Trade]) -> None:
 
 
 def _means(x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
-    """The values of x where y is known, in order, and the mean of y at each."""
+    """Return the values of x where y is known, in order, and the mean of y at each."""
     at = np.unique(x[np.isfinite(y)])
     return at, np.array([y[(x == place) & np.isfinite(y)].mean() for place in at])

@@ -1,14 +1,14 @@
-"""Where a policy goes: expected visits as a picture."""
+"""The expected visits of a policy as a picture."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from bidual.learned import Learned
+from bidual.learning.learned import Learned
 from bidual.report._canvas import headline, new_figure, set_title, whole_numbers
 from bidual.report._maps import cell_totals, check_map, draw_heat, empty_cells, map_figure, mark_of, roomy, short
-from bidual.solution import Solution
+from bidual.solving.solution import Solution
 from bidual.tasks import Grid
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def visits_figure(solution: Solution | Learned, grid: Grid | None = None, title: str = "") -> "Figure":
-    """Expected visits: on the map where there is one, else by state and step. Of a learned policy: in its model."""
+    """Draw expected visits: on the map where there is one, else by state and step. Learned policies: in their model."""
     figure, axes = _by_step(solution.visits) if grid is None else _on_map(solution, grid)
     whose = "policy" if isinstance(solution, Solution) else "learned policy"
     set_title(axes, title or headline(solution, f"where the {whose} goes"), figure.get_figwidth())

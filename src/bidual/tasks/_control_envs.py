@@ -1,7 +1,7 @@
 """Vectors under controls as Gymnasium environments: a double integrator, a point mass in the plane, a pendulum.
 
-All are plain NumPy in double precision. What is drawn at random comes from `reset(seed=...)`; no episode ends early.
-Rewards are 0: what counts in a task is what its signals compute from observations and controls.
+All are plain NumPy in double precision. Random numbers come from `reset(seed=...)`; no episode ends early.
+Rewards are 0: the objective of a task is computed by its signals from observations and controls.
 """
 
 import abc
@@ -11,11 +11,11 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from bidual.tasks._control_laws import PendulumLaw, integrated, pushed, swung
+from bidual.tasks._control_laws import PendulumLaw, step_integrator, step_pendulum, step_point_mass
 
 
 class AbstractPhysics(gymnasium.Env[Float[np.ndarray, "n"], Float[np.ndarray, "m"]]):
-    """A state that moves and what is seen of it; controls are held to their limits."""
+    """A state that moves and its observation; controls are clipped to their limits."""
 
     first: Float[np.ndarray, "k"]  # the state at the beginning
     most: Float[np.ndarray, "m"]  # of every control, in both directions
@@ -23,22 +23,22 @@ class AbstractPhysics(gymnasium.Env[Float[np.ndarray, "n"], Float[np.ndarray, "m
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Float[np.ndarray, "n"], dict[str, Any]]:
-        """Begin where every episode begins."""
+        """Start at the first state, where every episode begins."""
         super().reset(seed=seed)
         self.state = self.first.copy()
-        return self._shown(), {}
+        return self._observe(), {}
 
     def step(self, action: Float[np.ndarray, "m"]) -> tuple[Float[np.ndarray, "n"], float, bool, bool, dict[str, Any]]:
-        """Move on by one step."""
+        """Advance by one step."""
         u = np.clip(np.asarray(action, dtype=np.float64), -self.most, self.most)
-        self.state = self._moved(self.state, u)
-        return self._shown(), 0.0, False, False, {}
+        self.state = self._next_state(self.state, u)
+        return self._observe(), 0.0, False, False, {}
 
     @abc.abstractmethod
-    def _moved(self, state: Float[np.ndarray, "k"], u: Float[np.ndarray, "m"]) -> Float[np.ndarray, "k"]:
-        """The next state."""
+    def _next_state(self, state: Float[np.ndarray, "k"], u: Float[np.ndarray, "m"]) -> Float[np.ndarray, "k"]:
+        """Return the next state."""
 
-    def _shown(self) -> Float[np.ndarray, "n"]:
+    def _observe(self) -> Float[np.ndarray, "n"]:
         return self.state.copy()
 
 
@@ -55,8 +55,8 @@ class DoubleIntegrator(AbstractPhysics):
         self.noise, self.first, self.most = noise, np.array([1.0, 0.0]), np.array([force])
         self.observation_space, self.action_space = _box(np.full(2, np.inf)), _box(self.most)
 
-    def _moved(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
-        return integrated(state, u) + self.noise * self.np_random.standard_normal(2)
+    def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
+        return step_integrator(state, u) + self.noise * self.np_random.standard_normal(2)
 
 
 @final
@@ -71,8 +71,8 @@ class PointMass(AbstractPhysics):
         self.noise, self.first, self.most = noise, np.zeros(4), np.ones(2)
         self.observation_space, self.action_space = _box(np.full(4, np.inf)), _box(self.most)
 
-    def _moved(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "2"]) -> Float[np.ndarray, "4"]:
-        return pushed(state, u, np) + self.noise * self.np_random.standard_normal(4)
+    def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "2"]) -> Float[np.ndarray, "4"]:
+        return step_point_mass(state, u, np) + self.noise * self.np_random.standard_normal(4)
 
 
 @final
@@ -89,10 +89,10 @@ class Pendulum(AbstractPhysics):
         self.law, self.first, self.most = law, np.array([np.pi, 0.0]), np.array([law.torque])
         self.observation_space, self.action_space = _box(np.array([1.0, 1.0, law.fastest])), _box(self.most)
 
-    def _moved(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
-        return swung(self.law, state, u, np)
+    def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
+        return step_pendulum(self.law, state, u, np)
 
-    def _shown(self) -> Float[np.ndarray, "3"]:
+    def _observe(self) -> Float[np.ndarray, "3"]:
         angle, speed = self.state
         return np.array([np.cos(angle), np.sin(angle), speed])
 

@@ -1,4 +1,4 @@
-"""How the built-in systems under controls move: one law for environments (NumPy) and for planners (JAX)."""
+"""The dynamics of the built-in systems under controls: one law for environments (NumPy) and for planners (JAX)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,21 +43,21 @@ CART, POLE, BESIDE, ABOVE, INERTIA = 10.471975511966, 5.018591641363, 0.0005, 0.
 DAMPING, GEAR, GRAVITY, POLE_STEP, POLE_REPEAT = 1.0, 100.0, 9.81, 0.02, 2
 
 
-def integrated(s: Float[Any, "2"], u: Float[Any, "1"]) -> Float[Any, "2"]:
-    """The double integrator, without its noise."""
+def step_integrator(s: Float[Any, "2"], u: Float[Any, "1"]) -> Float[Any, "2"]:
+    """Advance the double integrator, without its noise."""
     return A @ s + B @ u
 
 
-def pushed(s: Float[Any, "4"], u: Float[Any, "2"], xp: ModuleType) -> Float[Any, "4"]:
-    """The point mass, without its noise: a drag that grows with the square of the speed."""
+def step_point_mass(s: Float[Any, "4"], u: Float[Any, "2"], xp: ModuleType) -> Float[Any, "4"]:
+    """Advance the point mass, without its noise: a drag that grows with the square of the speed."""
     place, velocity = s[:2], s[2:]
     speed = xp.sqrt(velocity @ velocity + 1e-12)  # differentiable at rest
     then = velocity + STEP * (PUSH * u + xp.asarray(WIND) - DRAG * speed * velocity)
     return xp.concatenate([place + STEP * then, then])
 
 
-def swung(law: PendulumLaw, s: Float[Any, "2"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "2"]:
-    """Angle and speed of a pendulum after a control was held."""
+def step_pendulum(law: PendulumLaw, s: Float[Any, "2"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "2"]:
+    """Return angle and speed of a pendulum after a control was held."""
     angle, speed = s[0], s[1]
     for _ in range(law.repeat):
         force = law.pull * xp.sin(angle) + law.gain * u[0] - law.friction * speed
@@ -66,21 +66,21 @@ def swung(law: PendulumLaw, s: Float[Any, "2"], u: Float[Any, "1"], xp: ModuleTy
     return xp.stack([angle, speed])
 
 
-def swung_as_shown(law: PendulumLaw, x: Float[Any, "3"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "3"]:
-    """The same from what is seen, cosine and sine of the angle and the speed, to what is seen next."""
-    angle, speed = swung(law, xp.stack([xp.arctan2(x[1], x[0]), x[2]]), u, xp)
+def step_observed_pendulum(law: PendulumLaw, x: Float[Any, "3"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "3"]:
+    """Return the same as observations: from cosine and sine of the angle and the speed to those of the next state."""
+    angle, speed = step_pendulum(law, xp.stack([xp.arctan2(x[1], x[0]), x[2]]), u, xp)
     return xp.stack([xp.cos(angle), xp.sin(angle), speed])
 
 
-def upheld(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
-    """Place of MuJoCo's cart, angle of its pole (0 is upright), and their speeds; the rail is taken to have no ends."""
+def step_inverted_pendulum(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
+    """Return place of MuJoCo's cart, angle of its pole (0 is upright), and their speeds, on a rail without ends."""
     for _ in range(POLE_REPEAT):
         s = runge_kutta(lambda s: _pole_rate(s, u, xp), s, POLE_STEP)
     return s
 
 
 def runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> Float[Any, "k"]:
-    """A step of order 4."""
+    """Advance by a Runge-Kutta step of order 4."""
     first = rate(s)
     second = rate(s + 0.5 * step * first)
     third = rate(s + 0.5 * step * second)
@@ -89,7 +89,7 @@ def runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> 
 
 
 def _pole_rate(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
-    """Speeds and accelerations: two equations of motion, linear in the accelerations."""
+    """Return speeds and accelerations, from two equations of motion that are linear in the accelerations."""
     coupling = POLE * (ABOVE * xp.cos(s[1]) - BESIDE * xp.sin(s[1]))
     slope = -POLE * (ABOVE * xp.sin(s[1]) + BESIDE * xp.cos(s[1]))  # of the coupling
     push = GEAR * u[0] - DAMPING * s[2] - slope * s[3] ** 2

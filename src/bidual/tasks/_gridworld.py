@@ -7,7 +7,7 @@ MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
 
 
 def neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
-    """Where each move leads from each cell, cells numbered row by row."""
+    """Return the cell that each move leads to from each cell, cells numbered row by row."""
     height, width = len(rows), len(rows[0])
     row, column = np.divmod(np.arange(height * width), width)
     targets = [
@@ -17,7 +17,7 @@ def neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
 
 
 def cells_with_end(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
-    """Each state's cell, where episodes end on entering a cell marked by one of `ends`: nobody is ever in these.
+    """Return each state's cell; episodes end on entering a cell marked by one of `ends`, so no state is in these.
 
     The last state is the one where ended episodes stay; it has no cell either.
     """
@@ -26,7 +26,7 @@ def cells_with_end(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
 
 
 def slippery(targets: Int[np.ndarray, "S A"], slip: float) -> Float[np.ndarray, "S A S"]:
-    """Transition law when, with probability `slip`, the action is replaced by a uniformly drawn one."""
+    """Return the law where, with probability `slip`, the action is replaced by a uniformly drawn one."""
     S, A = targets.shape
     intended = np.zeros((S, A, S))
     np.put_along_axis(intended, targets[:, :, None], 1.0, axis=2)

@@ -15,25 +15,25 @@ from bidual.tasks._lc3_laws import (
     LEFT,
     LINKS_FASTEST,
     RIGHT,
-    balanced,
-    driven,
-    flung,
-    links_shown,
+    observe_acrobot,
+    step_acrobot,
+    step_cartpole,
+    step_mountain_car,
 )
 
 
 class AbstractScattered(AbstractPhysics):
-    """Episodes begin anywhere in a box around the first state, each place as likely as the others."""
+    """Systems whose episodes begin in a box around the first state, uniformly distributed."""
 
     spread: Float[np.ndarray, "k"]  # half the sides of the box
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Float[np.ndarray, "n"], dict[str, Any]]:
-        """Begin somewhere near the first state."""
+        """Start at a random state near the first."""
         super().reset(seed=seed, options=options)
         self.state = self.first + self.np_random.uniform(-self.spread, self.spread)
-        return self._shown(), {}
+        return self._observe(), {}
 
 
 @final
@@ -46,8 +46,8 @@ class MountainCar(AbstractScattered):
         self.observation_space = gymnasium.spaces.Box(*ends, dtype=np.float64)
         self.action_space = _forces()
 
-    def _moved(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
-        return driven(state, u, np)
+    def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
+        return step_mountain_car(state, u, np)
 
 
 @final
@@ -59,8 +59,8 @@ class CartPole(AbstractScattered):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), dtype=np.float64)
         self.action_space = _forces()
 
-    def _moved(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
-        return balanced(state, u, np)
+    def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
+        return step_cartpole(state, u, np)
 
 
 @final
@@ -76,11 +76,11 @@ class Acrobot(AbstractScattered):
         self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float64)
         self.action_space = _forces()
 
-    def _moved(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
-        return flung(state, u, np)
+    def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
+        return step_acrobot(state, u, np)
 
-    def _shown(self) -> Float[np.ndarray, "6"]:
-        return links_shown(self.state, np)
+    def _observe(self) -> Float[np.ndarray, "6"]:
+        return observe_acrobot(self.state, np)
 
 
 def _forces() -> gymnasium.spaces.Box:

@@ -2,8 +2,8 @@
 
 Latents are A and B (good) and C (dead for ever). One action is right in A and one in B, others at every step: it leads
 to A or B by the toss of a coin, and at the last step to the goal. All others lead to C, half of them by way of a bait.
-Nobody sees latents: each shows one of its block of observations at random. Only the observations of bait and goal are
-known for what they are.
+Latents are hidden: each emits an observation of its block at random. Only the observations of bait and goal are
+identified.
 """
 
 from typing import NamedTuple
@@ -11,23 +11,23 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._errors import TaskError
-from bidual.mdp import TabularMDP
+from bidual._base.errors import TaskError
 from bidual.models import LowRank
+from bidual.world.mdp import TabularMDP
 
 OBSERVATIONS = 24
-A, B, C, BAIT, GOAL = range(5)  # latents; the last two show themselves by one observation each
-_BLOCKS = (8, 8, 6, 1, 1)  # how many observations show a latent
+A, B, C, BAIT, GOAL = range(5)  # latents; the last two have one observation each
+_BLOCKS = (8, 8, 6, 1, 1)  # numbers of observations of the latents
 _GROUPINGS = 4  # ways of dividing the observations into blocks of which one is true
 _NONE = -1  # no action is right
 
 
-class Lock(NamedTuple):
-    """A lock, what it is declared to be, and what is true of it."""
+class LockClass(NamedTuple):
+    """A lock, its declared class, and its true latents and actions."""
 
     mdp: TabularMDP
     model: LowRank
-    latents: Int[np.ndarray, "S"]  # which latent an observation shows, in truth
+    latents: Int[np.ndarray, "S"]  # the true latent of every observation
     right: Int[np.ndarray, "H 2"]  # the right actions in A and in B
 
     @property
@@ -42,13 +42,13 @@ class Lock(NamedTuple):
 
     def _arrival(self, latent: int) -> Float[np.ndarray, "S A S"]:
         shape = (OBSERVATIONS, self.mdp.num_actions, OBSERVATIONS)
-        # Nobody is paid for being there already.
+        # Staying there has no reward.
         came = (self.latents != latent)[:, None, None] & (self.latents == latent)
         return np.broadcast_to(came, shape).astype(float)
 
 
-def lock(horizon: int, actions: int, seed: int) -> Lock:
-    """The lock that belongs to a seed, with (actions + 1)^2 * 16 candidates for every step: 576 for five actions."""
+def lock(horizon: int, actions: int, seed: int) -> LockClass:
+    """Build the lock of a seed, with (actions + 1)^2 * 16 candidates for every step: 576 for five actions."""
     if actions < 2:
         raise TaskError(f"actions={actions}: a lock needs at least 2, a right one and a wrong one")
     rng = np.random.default_rng(seed)
@@ -62,11 +62,11 @@ def lock(horizon: int, actions: int, seed: int) -> Lock:
     mdp = TabularMDP(law, initial=start, horizon=horizon)
     phis = [_phis(groupings, actions, last=end) for end in last]
     model = LowRank(phis, [[_mu(grouping) for grouping in groupings]] * horizon, shared=False)
-    return Lock(mdp, model, true, right)
+    return LockClass(mdp, model, true, right)
 
 
 def _grouping(rng: np.random.Generator) -> Int[np.ndarray, "S"]:
-    """The latents of the observations: those of bait and goal are the last two, the others are drawn."""
+    """Draw the latents of the observations: those of bait and goal are the last two, the others are random."""
     latents = np.repeat(np.arange(5), _BLOCKS)
     hidden = int((latents < BAIT).sum())
     # Sorted by uniform numbers, because generators promise the same ones for ever, but not the same permutations.
@@ -75,7 +75,7 @@ def _grouping(rng: np.random.Generator) -> Int[np.ndarray, "S"]:
 
 
 def _phis(groupings: list[Int[np.ndarray, "S"]], actions: int, *, last: bool) -> list[Float[np.ndarray, "S A 5"]]:
-    """What leads where: every grouping with every pair of right actions, where there may be none."""
+    """List all candidates: every grouping with every pair of right actions, where there may be none."""
     choices = [_NONE, *range(actions)]
     pairs = [np.array([for_a, for_b]) for for_a in choices for for_b in choices]
     return [_phi(grouping, right, actions, last=last) for grouping in groupings for right in pairs]
@@ -84,7 +84,7 @@ def _phis(groupings: list[Int[np.ndarray, "S"]], actions: int, *, last: bool) ->
 def _phi(
     grouping: Int[np.ndarray, "S"], right: Int[np.ndarray, "2"], actions: int, *, last: bool
 ) -> Float[np.ndarray, "S A 5"]:
-    """The law of the next latent, given an observation and an action."""
+    """Return the law of the next latent, given an observation and an action."""
     moves = np.zeros((5, actions, 5))
     moves[[A, B]] = np.eye(5)[[C, BAIT]].mean(axis=0)
     for latent, action in zip((A, B), right, strict=True):
@@ -95,6 +95,6 @@ def _phi(
 
 
 def _mu(grouping: Int[np.ndarray, "S"]) -> Float[np.ndarray, "5 S"]:
-    """The law of the observation that a latent shows."""
+    """Return the law of the observation, given a latent."""
     shows = (grouping == np.arange(5)[:, None]).astype(float)
     return shows / shows.sum(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ NOISE = 0.1
 
 
 def hadamard(size: int) -> Float[np.ndarray, "D D"]:
-    """Sylvester's matrix of a power of two: entries of 1 and -1, orthogonal rows."""
+    """Return Sylvester's matrix of a power of two: entries of 1 and -1, orthogonal rows."""
     matrix = np.ones((1, 1))
     while len(matrix) < size:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
@@ -20,23 +20,23 @@ def hadamard(size: int) -> Float[np.ndarray, "D D"]:
 
 
 def dimension(horizon: int) -> int:
-    """The least power of two that holds three latents, H steps and the end."""
+    """Return the least power of two that holds three latents, H steps and the end."""
     return 1 << (horizon + 3).bit_length()
 
 
 def combination(horizon: int, seed: int) -> Int[np.ndarray, "H good"]:
-    """The right action of every step in both good latents."""
+    """Draw the right action of every step in both good latents."""
     return np.random.default_rng(seed).integers(0, ACTIONS, (horizon, GOOD))
 
 
 @final
-class Lock(gymnasium.Env[Float[np.ndarray, "D"], Any]):
+class LockEnv(gymnasium.Env[Float[np.ndarray, "D"], Any]):
     """H steps, ten actions, two good latents and a dead one.
 
     The right action keeps one of the good latents, each with probability 1/2; every other action leads to the dead one
-    for ever, and pays 0.1 with probability 1/2, which misleads whoever is greedy. The right action at the last step
-    pays 1. An observation is (one-hot of the latent, one-hot of the step), noise of 0.1 on its first H + 3 numbers,
-    zeros up to a power of two, all times a Hadamard matrix: every number depends on everything.
+    for ever, with a reward of 0.1 with probability 1/2, which misleads greedy policies. The right action at the last
+    step has the reward 1. An observation is (one-hot of the latent, one-hot of the step), noise of 0.1 on its first
+    H + 3 numbers, zeros up to a power of two, all times a Hadamard matrix: every number depends on everything.
 
     Args:
         horizon: the number of steps H.
@@ -53,7 +53,7 @@ class Lock(gymnasium.Env[Float[np.ndarray, "D"], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Float[np.ndarray, "D"], dict[str, Any]]:
-        """Start in one of the good latents. All that chance decides in an episode is drawn here."""
+        """Start in one of the good latents. All random numbers of an episode are drawn here."""
         super().reset(seed=seed)
         rng, H = self.np_random, self.horizon
         self._next = rng.integers(0, GOOD, H + 1)  # the latent at every step, while the combination is right

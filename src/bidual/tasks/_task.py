@@ -1,4 +1,4 @@
-"""What a built-in task is: a problem over a model, and what is known about it."""
+"""The parts of a built-in task: a problem over a model, and the facts known about it."""
 
 import inspect
 import math
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._errors import TaskError
-from bidual.mdp import TabularMDP
+from bidual._base.errors import TaskError
 from bidual.models import Declaration
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
+from bidual.world.mdp import TabularMDP
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-    from bidual.explorers import AbstractExplorer
+    from bidual.loop.explorers import AbstractExplorer
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """How states lie on a map, for figures: one character per cell, at most one cell per state."""
+    """The map of a model, for figures: one character per cell, at most one cell per state."""
 
     rows: tuple[str, ...]
     cells: Int[np.ndarray, "S"]  # row-major index of each state's cell, or -1 for a state that is nowhere
@@ -33,7 +33,7 @@ class Grid:
 @final
 @dataclass(frozen=True)
 class Picture:
-    """How an observation of vectors is drawn.
+    """The drawing of an observation of vectors.
 
     Args:
         names: of the numbers of an observation, one each.
@@ -63,18 +63,18 @@ class Picture:
 @final
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem, its model and, where there are, its map and what a learner is told of the model.
+    """A problem, its model and, where there are, its map and the declarations for a learner.
 
-    Where the problem is over what an environment shows, `env` is that environment and `mdp` what is hidden behind it:
-    such a task can be learned and not solved.
+    Where the problem is over observations of an environment, `env` is that environment and `mdp` its hidden model: such
+    a task can be learned and not solved.
     """
 
     problem: Problem
     finite: TabularMDP | None  # None where states are vectors
     grid: Grid | None = None
-    model: Declaration | None = None  # None: a learner is told which states can follow
+    model: Declaration | None = None  # None: a learner knows which states can follow
     env: Any = None  # whatever `learn` takes
-    explorer: "AbstractExplorer[Any] | None" = None  # what suits the task; None: what suits the model
+    explorer: "AbstractExplorer[Any] | None" = None  # the task's own; None: the model's default
     picture: Picture | None = None  # where controls lead, for figures
 
     @property
@@ -94,7 +94,7 @@ class Entry:
     summary: str
     source: str
     constraints: tuple[str, ...]
-    optimum: float | None  # of the default parameters, in the task's own sense; None: nobody knows it
+    optimum: float | None  # of the default parameters, in the task's own sense; None: unknown
     build: Callable[..., Task]
     episodes: int = 1000  # that are worth learning from, unless another number is asked for
 
@@ -124,7 +124,7 @@ class Entry:
 
 
 def open_limit(name: str, value: float) -> "cp.Parameter":
-    """A limit that `resolve` can change."""
+    """Return a limit as a parameter that `resolve` can change."""
     import cvxpy as cp
 
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Two links to be swung up by a torque between them: the acrobot, paid by the height of its tip."""
+"""Two links to be swung up by a torque between them: the acrobot, with the height of its tip as reward."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, signal
 from bidual.models import KNR
-from bidual.problem import Problem
-from bidual.tasks._lc3_laws import LINK_STEP, flung_as_shown
+from bidual.problem.features import Computed, computed, fourier, signal
+from bidual.problem.modelling import Problem
+from bidual.tasks._lc3_laws import LINK_STEP, step_observed_acrobot
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
-LAW = partial(flung_as_shown, xp=jnp)  # for planners that are told
+LAW = partial(step_observed_acrobot, xp=jnp)  # for planners that know it
 _NAMES = ("upper cosine", "upper sine", "lower cosine", "lower sine", "upper speed", "lower speed")
 
 
 def _joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
-    """The hinge, the middle and the tip; links of length 1, hanging at angle 0."""
+    """Return the hinge, the middle and the tip; links of length 1, hanging at angle 0."""
     middle = np.stack([x[1], -x[0]])
     along = np.stack([x[1] * x[2] + x[0] * x[3], -(x[0] * x[2] - x[1] * x[3])])  # sine and cosine of the sum
     return np.stack([np.zeros_like(middle), middle, middle + along])
@@ -46,7 +46,7 @@ def acrobot(horizon: int = 200) -> Task:
 
 
 def acrobot_effort(budget: float = 100.0, horizon: int = 200) -> Task:
-    """The same with an expected sum of torque^2 within `budget`."""
+    """Maximise the same with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
     x = _signals().embedding(horizon, total=True)
@@ -65,7 +65,7 @@ def _signals() -> Computed:
 
 
 def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
-    """Of the upper link, -cos(first), and of the lower one, -cos(first + second): each between -1 and 1."""
+    """Return the heights of upper and lower link, -cos(first) and -cos(first + second): each between -1 and 1."""
     return -y[0] - (y[0] * y[2] - y[1] * y[3])
 
 
@@ -80,8 +80,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer(plans: int) -> "Controls":
-    from bidual.control import Mpc, Thompson, mppi
-    from bidual.explorers import Controls, Corrective
+    from bidual.loop.explorers import Controls, Corrective
+    from bidual.planners.control import Mpc, Thompson, mppi
 
     inner = Corrective(gap=None, max_plans=plans)
     return Controls(Thompson(0.1), mppi(256, 3, deviation=1.0), Mpc(3, 30), inner=inner, rollouts=2)
@@ -107,4 +107,9 @@ EFFORT = Entry(
     optimum=None,
     build=acrobot_effort,
     episodes=50,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._gridworld import MOVES, slippery
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MAP = (
     "WWWWWW",
@@ -21,8 +21,8 @@ Cell = tuple[int, int]
 def box(budget: float = 0.1, slip: float = 0.1, horizon: int = 30) -> Task:
     """Maximise the reward for reaching G subject to the cost of boxes stuck at two walls.
 
-    A state is (agent's cell, box's cell). Reaching G pays 1, then 1/horizon per step. Every arrival in a state whose
-    box touches two walls or more costs 1/horizon, also after the goal is reached.
+    A state is (agent's cell, box's cell). Reaching G has the reward 1, then 1/horizon per step. Every arrival in
+    a state whose box touches two walls or more costs 1/horizon, also after the goal is reached.
     """
     import cvxpy as cp
 
@@ -56,7 +56,7 @@ def _step(cell: Cell, move: Cell) -> Cell:
 
 
 def _push(state: tuple[Cell, Cell], move: Cell, free: list[Cell]) -> tuple[Cell, Cell]:
-    """The state after a move: walking into the box pushes it; what is impossible changes nothing."""
+    """Return the state after a move: walking into the box pushes it; impossible moves change nothing."""
     agent, load = _step(state[0], move), state[1]
     if agent == load:
         load = _step(load, move)
@@ -71,3 +71,5 @@ ENTRY = Entry(
     optimum=1.749677,
     build=box,
 )
+
+ENTRIES = (ENTRY,)

@@ -1,4 +1,4 @@
-"""A pole to be balanced on a cart, nearly upright at first: the cart pole, paid by the pole's height."""
+"""A pole to be balanced on a cart, nearly upright at first: the cart pole, with the pole's height as reward."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,22 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, signal
 from bidual.models import KNR
-from bidual.problem import Problem
-from bidual.tasks._lc3_laws import CART_STEP, HALF, balanced
+from bidual.problem.features import Computed, computed, fourier, signal
+from bidual.problem.modelling import Problem
+from bidual.tasks._lc3_laws import CART_STEP, HALF, step_cartpole
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
-LAW = partial(balanced, xp=jnp)  # for planners that are told
-_AWAY = 0.01  # what a squared metre away from the middle costs
+LAW = partial(step_cartpole, xp=jnp)  # for planners that know it
+_AWAY = 0.01  # the cost of a squared metre from the middle
 _LEAST = -2.0  # upside down, ten metres away: no step costs more
 
 
 def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
-    """The cart and the tip of its pole."""
+    """Return the cart and the tip of its pole."""
     cart = np.stack([x[0], np.zeros_like(x[0])])
     return np.stack([cart, cart + 2 * HALF * np.stack([np.sin(x[2]), np.cos(x[2])])])
 
@@ -40,7 +40,7 @@ def cartpole(horizon: int = 200) -> Task:
 
 
 def cartpole_effort(budget: float = 1.0, horizon: int = 200) -> Task:
-    """The same with an expected sum of force^2 within `budget`; a force of 1 is ten newtons."""
+    """Maximise the same with an expected sum of force^2 within `budget`; a force of 1 is ten newtons."""
     import cvxpy as cp
 
     x = _signals().embedding(horizon, total=True)
@@ -71,8 +71,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer(plans: int) -> "Controls":
-    from bidual.control import Mpc, Thompson, icem
-    from bidual.explorers import Controls, Corrective
+    from bidual.loop.explorers import Controls, Corrective
+    from bidual.planners.control import Mpc, Thompson, icem
 
     inner = Corrective(gap=None, max_plans=plans)
     return Controls(Thompson(0.3), icem(128, 5, deviation=0.2), Mpc(5, 50), inner=inner, rollouts=4)
@@ -98,4 +98,9 @@ EFFORT = Entry(
     optimum=None,
     build=cartpole_effort,
     episodes=20,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

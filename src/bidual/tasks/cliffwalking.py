@@ -1,9 +1,9 @@
 """Slippery CliffWalking: along the cliff's edge one may fall, on the grass above it one should not walk."""
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._gridworld import MOVES, cells_with_end
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MAP = (
     "............",
@@ -45,3 +45,5 @@ ENTRY = Entry(
     optimum=24.618903,
     build=cliffwalking,
 )
+
+ENTRIES = (ENTRY,)

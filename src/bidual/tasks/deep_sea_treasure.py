@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._gridworld import MOVES, cells_with_end, neighbours
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MAP = (
     "S..........",
@@ -53,3 +53,5 @@ ENTRY = Entry(
     optimum=16.975,
     build=deep_sea_treasure,
 )
+
+ENTRIES = (ENTRY,)

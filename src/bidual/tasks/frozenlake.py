@@ -1,10 +1,10 @@
 """FrozenLake: cross slippery ice to the goal, breaking through a hole not too often."""
 
-from bidual._errors import TaskError
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual._base.errors import TaskError
+from bidual.problem.modelling import Problem
 from bidual.tasks._gridworld import cells_with_end
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: Gymnasium's order
 
@@ -38,3 +38,5 @@ ENTRY = Entry(
     optimum=0.620873,
     build=frozenlake,
 )
+
+ENTRIES = (ENTRY,)

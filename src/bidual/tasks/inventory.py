@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 DEMAND = (0.3, 0.2, 0.2, 0.2, 0.05, 0.05)
 
@@ -12,8 +12,8 @@ DEMAND = (0.3, 0.2, 0.2, 0.2, 0.05, 0.05)
 def inventory(budget: float = 2.5, horizon: int = 7) -> Task:
     """Maximise expected sales subject to an expected cost of at most `budget`.
 
-    With s items in stock at most 5 - s can be ordered. Demand D is drawn anew each day; a sold item pays 0.08. An order
-    of a > 0 costs 4 + 2a, storing s + a costs one each; costs are in units of 19.
+    With s items in stock at most 5 - s can be ordered. Demand D is drawn anew each day; a sold item earns 0.08. An
+    order of a > 0 costs 4 + 2a, storing s + a costs one each; costs are in units of 19.
     """
     import cvxpy as cp
 
@@ -42,3 +42,5 @@ ENTRY = Entry(
     optimum=0.705538,
     build=inventory,
 )
+
+ENTRIES = (ENTRY,)

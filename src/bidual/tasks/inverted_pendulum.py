@@ -7,22 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, linear, signal
 from bidual.models import KNR
-from bidual.problem import Problem
-from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, upheld
+from bidual.problem.features import Computed, computed, linear, signal
+from bidual.problem.modelling import Problem
+from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, step_inverted_pendulum
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
-LAW = partial(upheld, xp=jnp)  # for planners that are told
+LAW = partial(step_inverted_pendulum, xp=jnp)  # for planners that know it
 _STRONGEST, _FALLEN = 3.0, 0.2  # the force, and the angle at which an episode ends
 _LENGTH, _RAIL = 0.6, ((-1.0, 0.0), (1.0, 0.0))
 
 
 def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
-    """The cart and the tip of its pole."""
+    """Return the cart and the tip of its pole."""
     cart = np.stack([x[0], np.zeros_like(x[0])])
     return np.stack([cart, cart + _LENGTH * np.stack([np.sin(x[1]), np.cos(x[1])])])
 
@@ -40,7 +40,7 @@ def inverted_pendulum(horizon: int = 1000) -> Task:
 
 
 def inverted_pendulum_effort(budget: float = 0.05, horizon: int = 1000) -> Task:
-    """The same, with an expected sum of force^2 within `budget`."""
+    """Maximise the same, with an expected sum of force^2 within `budget`."""
     import cvxpy as cp
 
     x = _signals().embedding(horizon, total=True)
@@ -65,7 +65,7 @@ def _signals() -> Computed:
 
 
 def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    """What rollouts of the model know of the end of an episode."""
+    """Return the indicator by which rollouts of the model recognise the end of an episode."""
     return jnp.where(jnp.abs(y[1]) <= _FALLEN, 1.0, 0.0).astype(y.dtype)
 
 
@@ -79,11 +79,11 @@ def _effort(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) ->
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Chain, Descent, Mean, Mpc, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Chain, Descent, Mean, Mpc, icem
 
     # After five gentle falls at random the first plan already holds; after one it takes more, and far more effort,
-    # perhaps because controls by a linear law are a function of states, whose effects cannot be told apart.
+    # perhaps because controls by a linear law are a function of states, whose effects cannot be distinguished.
     search = Chain(icem(32, 2), Descent(2))
     return Controls(Mean(), search, Mpc(1, 30), rollouts=1, warmup=5, push=0.2)
 
@@ -105,4 +105,9 @@ EFFORT = Entry(
     optimum=None,
     build=inverted_pendulum_effort,
     episodes=12,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

@@ -1,7 +1,7 @@
 """The combination lock with rich observations: hidden latents, to be found in vectors.
 
-There is no model to solve here: the problem is over what an environment shows. The latent chain behind it is known to
-us, and with it the exact optimum.
+There is no model to solve here: the problem is over observations of an environment. The latent chain behind it is known
+to us, and with it the exact optimum.
 """
 
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._errors import TaskError
-from bidual.features import observed, signals
-from bidual.mdp import TabularMDP
+from bidual._base.errors import TaskError
 from bidual.models import Latent
-from bidual.problem import Problem
+from bidual.problem.features import observed, signals
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 
 def lock(horizon: int = 5, combination: int = 1, latents: int = 3) -> Task:
@@ -41,7 +41,7 @@ def lock_spread(budget: float = 0.8, horizon: int = 5, combination: int = 1, lat
 
     if not 0 <= budget <= 1:
         raise TaskError(f"budget={budget}: it is the probability of opening the lock, from 0 to 1")
-    shares = {f"latent_{z}": observed(_Shows(z, horizon)) for z in range(3)}
+    shares = {f"latent_{z}": observed(_LatentIndicator(z, horizon)) for z in range(3)}
     x = signals(goal=observed(_goal, at_end=True), **shares).embedding(horizon, total=True)
     shares_of_time = cp.hstack([x.latent_0, x.latent_1, x.latent_2]) / horizon
     limit = open_limit("budget", budget)
@@ -50,11 +50,11 @@ def lock_spread(budget: float = 0.8, horizon: int = 5, combination: int = 1, lat
 
 
 def latent_chain(horizon: int, combination: int) -> TabularMDP:
-    """What is hidden: two good latents, a dead one, and the end."""
+    """Return the hidden chain: two good latents, a dead one, and the end."""
     from bidual.tasks._lock_env import ACTIONS, DEAD
-    from bidual.tasks._lock_env import combination as drawn
+    from bidual.tasks._lock_env import combination as draw_combination
 
-    right = drawn(horizon, combination)
+    right = draw_combination(horizon, combination)
     P = np.zeros((horizon, 3, ACTIONS, 3))
     P[:, :, :, DEAD] = 1.0
     for h, z in np.ndindex(horizon, 2):
@@ -63,18 +63,18 @@ def latent_chain(horizon: int, combination: int) -> TabularMDP:
 
 
 def goal_of(horizon: int, combination: int) -> Float[np.ndarray, "H 3 A"]:
-    """The probability of opening the lock with an action, as a signal over the latent chain."""
+    """Return the probability of opening the lock with an action, as a signal over the latent chain."""
     from bidual.tasks._lock_env import ACTIONS
-    from bidual.tasks._lock_env import combination as drawn
+    from bidual.tasks._lock_env import combination as draw_combination
 
     goal = np.zeros((horizon, 3, ACTIONS))
-    last: Int[np.ndarray, "good"] = drawn(horizon, combination)[-1]
+    last: Int[np.ndarray, "good"] = draw_combination(horizon, combination)[-1]
     goal[-1, [0, 1], last] = 1.0
     return goal
 
 
-class _Shows:
-    """Whether an observation of the lock is of a latent."""
+class _LatentIndicator:
+    """The indicator of one latent, as a function of an observation of the lock."""
 
     def __init__(self, latent: int, horizon: int) -> None:
         from bidual.tasks._lock_env import dimension, hadamard
@@ -94,9 +94,9 @@ def _goal(step: Any) -> float:  # noqa: ANN401
 
 
 def _env(horizon: int, combination: int) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._lock_env import Lock
+    from bidual.tasks._lock_env import LockEnv
 
-    return Lock(horizon, combination)
+    return LockEnv(horizon, combination)
 
 
 ENTRY = Entry(
@@ -114,4 +114,9 @@ SPREAD = Entry(
     constraints=("goal",),
     optimum=0.212289,
     build=lock_spread,
+)
+
+ENTRIES = (
+    ENTRY,
+    SPREAD,
 )

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._lock_class import BAIT, A, B, C, lock
 from bidual.tasks._task import Entry, Task, open_limit
 
 
 def lock_discrete(horizon: int = 5, actions: int = 5, seed: int = 1) -> Task:
-    """Maximise the probability of opening the lock; baits pay 0.1.
+    """Maximise the probability of opening the lock; baits have the reward 0.1.
 
-    A policy that acts at random opens it with probability actions^-horizon. A learner is told the start law, and at
+    A policy that acts at random opens it with probability actions^-horizon. A learner knows the start law, and at
     every step that the law is one of (actions + 1)^2 * 16: any of four ways to divide the observations into latents,
     before the step and after it, and any right actions in two of them, or none.
     """
@@ -54,4 +54,9 @@ SPREAD = Entry(
     constraints=("goal",),
     optimum=0.212289,
     build=lock_spread,
+)
+
+ENTRIES = (
+    DISCRETE,
+    SPREAD,
 )

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidual.features import Computed, computed, linear, quadratic
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import Computed, computed, linear, quadratic
+from bidual.problem.modelling import Problem
 from bidual.tasks._control_laws import A, B
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.control import LinearQuadratic
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import LinearQuadratic
 
 NOISE, FORCE = 0.1, 5.0
 SPEED_COST, FORCE_COST = 0.1, 0.1
@@ -22,8 +22,8 @@ _PICTURE = Picture(("position", "speed"), ("force",), seconds=0.2)
 def lqr(horizon: int = 20, highest: float = np.inf) -> Task:
     """Minimise the sum of position^2 + 0.1 speed^2 + 0.1 force^2, of the state arrived at and the force of a step.
 
-    Where the cost of a step is held to `highest`, episodes certify what a policy pays at most; where it is not, it is
-    quadratic, and there is a bound on what any policy pays.
+    Where the cost of a step is clipped at `highest`, episodes certify an upper bound for a policy; where it is not, it
+    is quadratic, and there is a lower bound for all policies.
     """
     import cvxpy as cp
 
@@ -32,7 +32,7 @@ def lqr(horizon: int = 20, highest: float = np.inf) -> Task:
 
 
 def lqr_effort(budget: float = 3.0, horizon: int = 20, highest: float = np.inf) -> Task:
-    """The same without a cost of forces, whose expected sum of squares must be within `budget` instead."""
+    """Minimise the same without a cost of forces, whose expected sum of squares must be within `budget` instead."""
     import cvxpy as cp
 
     x = _signals(highest).embedding(horizon, total=True)
@@ -40,16 +40,16 @@ def lqr_effort(budget: float = 3.0, horizon: int = 20, highest: float = np.inf) 
 
 
 def exact(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
-    """The same with a price of forces, as a linear-quadratic problem without limits of forces."""
-    from bidual.control import linear_quadratic
+    """Build the same with a price of forces, as a linear-quadratic problem without limits of forces."""
+    from bidual.planners.control import linear_quadratic
 
-    # x = (s, u, s'): costs are of the state arrived at, because nobody can change the first one.
+    # x = (s, u, s'): costs are of the state arrived at, because the first one cannot be changed.
     M = np.diag([0.0, 0.0, price, 1.0, SPEED_COST])
     return linear_quadratic(A, B, M, NOISE**2 * np.eye(2), horizon)
 
 
 def _task(problem: Problem) -> Task:
-    # The true W is (A - I, B), of norm 0.2: what a step of 0.2 can move is known to be about as large as that.
+    # The true W is (A - I, B), of norm 0.2: the effect of a step of 0.2 is known to be about as large as that.
     model = KNR(linear(), ridge=1e-3, noise=NOISE, bound=0.5, first=(1.0, 0.0))
     return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
 
@@ -67,8 +67,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Feedback, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Feedback, Thompson, icem
 
     return Controls(Thompson(), icem(64, 10), Feedback())
 
@@ -90,4 +90,9 @@ EFFORT = Entry(
     optimum=6.634285,
     build=lqr_effort,
     episodes=120,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

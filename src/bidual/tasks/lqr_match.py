@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, linear, signal
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import Computed, computed, linear, signal
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 from bidual.tasks.lqr import FORCE, NOISE, exact
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
 FARTHEST = 5.0  # where positions are held for the moments: no policy worth running gets there
 _START = np.array([1.0, 0.0])
@@ -20,7 +20,7 @@ _PICTURE = Picture(("position", "speed"), ("force",), seconds=0.2)
 
 
 def lqr_match(budget: float = 6.0, horizon: int = 20) -> Task:
-    """Be where the optimal law of `lqr` is, at every step, with an expected sum of squared forces within `budget`.
+    """Match the positions under the optimal law of `lqr`, with an expected sum of squared forces within `budget`.
 
     Least l2 distance of the expected positions and squared positions of all steps to those of that law, whose own
     expected sum of squared forces is 11.93.
@@ -36,7 +36,7 @@ def lqr_match(budget: float = 6.0, horizon: int = 20) -> Task:
 
 
 def expert_moments(horizon: int) -> tuple[Float[np.ndarray, "H"], Float[np.ndarray, "H"]]:
-    """Mean and mean square of the position after every step, under the optimal law of `lqr`."""
+    """Compute mean and mean square of the position after every step, under the optimal law of `lqr`."""
     problem = exact(horizon)
     means, covariances = problem.moments(problem.solve(), _START)
     arrived = means[:, 3]  # of (s, u, s')
@@ -70,8 +70,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Feedback, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Feedback, Thompson, icem
 
     return Controls(Thompson(), icem(64, 10), Feedback())
 
@@ -85,3 +85,5 @@ ENTRY = Entry(
     build=lqr_match,
     episodes=120,
 )
+
+ENTRIES = (ENTRY,)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 
 def media(budget: float = 5.0, horizon: int = 10) -> Task:
@@ -37,3 +37,5 @@ ENTRY = Entry(
     optimum=6.746704,
     build=media,
 )
+
+ENTRIES = (ENTRY,)

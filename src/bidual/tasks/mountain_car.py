@@ -1,4 +1,4 @@
-"""A car in a valley that has to swing back before its engine can drive it out: the mountain car, paid by position."""
+"""A car in a valley that has to swing back before its engine can drive it out, with the position as reward."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, signal
 from bidual.models import KNR
-from bidual.problem import Problem
-from bidual.tasks._lc3_laws import FASTEST, LEFT, RIGHT, driven
+from bidual.problem.features import Computed, computed, fourier, signal
+from bidual.problem.modelling import Problem
+from bidual.tasks._lc3_laws import FASTEST, LEFT, RIGHT, step_mountain_car
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
 GOAL = 0.45  # where Gymnasium's flag stands
-LAW = partial(driven, xp=jnp)  # for planners that are told
+LAW = partial(step_mountain_car, xp=jnp)  # for planners that know it
 
 
 def _joints(x: Float[np.ndarray, "2 k"]) -> Float[np.ndarray, "1 2 k"]:
-    """The car on its road."""
+    """Return the car on its road."""
     return np.stack([x[0], _height(x[0])])[None]
 
 
@@ -43,7 +43,7 @@ def mountain_car(horizon: int = 200) -> Task:
 
 
 def mountain_car_effort(budget: float = 60.0, horizon: int = 200) -> Task:
-    """The same with an expected sum of force^2 within `budget`."""
+    """Maximise the same with an expected sum of force^2 within `budget`."""
     import cvxpy as cp
 
     x = _signals().embedding(horizon, total=True)
@@ -75,8 +75,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer(plans: int) -> "Controls":
-    from bidual.control import Mpc, Thompson, icem
-    from bidual.explorers import Controls, Corrective
+    from bidual.loop.explorers import Controls, Corrective
+    from bidual.planners.control import Mpc, Thompson, icem
 
     sampler, inner = icem(128, 5, deviation=1.0), Corrective(gap=None, max_plans=plans)
     return Controls(Thompson(0.3), sampler, Mpc(10, 110), inner=inner, rollouts=4)
@@ -99,4 +99,9 @@ EFFORT = Entry(
     optimum=None,
     build=mountain_car_effort,
     episodes=20,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

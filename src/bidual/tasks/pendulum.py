@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, signal
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import Computed, computed, fourier, signal
+from bidual.problem.modelling import Problem
 from bidual.tasks._control_laws import DENSE
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
 _EFFORT_COST = 0.001
 _DEAREST = jnp.pi**2 + 0.1 * DENSE.fastest**2  # hanging at full speed
@@ -64,20 +64,20 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Mpc, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Mpc, Thompson, icem
 
     # One affine law for a whole episode falls from the top now and then, where its model is off by little or the search
-    # was poor; plans that are made again do not add up such errors. Nothing is random but the planner, so one path of
-    # the model says what a plan is worth.
+    # was poor; plans that are recomputed do not add up such errors. Nothing is random but the planner, so one path of
+    # the model gives the value of a plan.
     return Controls(Thompson(), icem(256, 8, deviation=1.0), Mpc(4, 50), rollouts=1)
 
 
 def _frugal_explorer() -> "Controls":
-    from bidual.control import Chain, Descent, Mpc, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Chain, Descent, Mpc, Thompson, icem
 
-    # Plans that were sampled and judged by one path each spent 6 % more than they said, probably because those are
+    # Plans that were sampled and judged by one path each spent 6 % more than predicted, probably because those are
     # mixed that were lucky in it. Descending needs fewer samples, so that four paths take no longer.
     return Controls(Thompson(), Chain(icem(64, 3, deviation=1.0), Descent(4)), Mpc(4, 50), rollouts=4)
 
@@ -99,4 +99,9 @@ EFFORT = Entry(
     optimum=None,
     build=pendulum_effort,
     episodes=12,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

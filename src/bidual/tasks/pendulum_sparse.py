@@ -1,4 +1,4 @@
-"""The pendulum that pays only near the top and at rest there, and charges for pushing: who does nothing loses nothing.
+"""The pendulum with rewards only near the top and at rest there, and a cost of pushing: idling loses nothing.
 
 H-UCRL's (Curi, Berkenkamp and Krause 2020) over its 400 steps of 1/80 s, with one liberty: a control is held for four.
 """
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bidual._errors import TaskError
-from bidual.features import computed, fourier, signal
+from bidual._base.errors import TaskError
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import computed, fourier, signal
+from bidual.problem.modelling import Problem
 from bidual.tasks._control_laws import SPARSE
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
-_AT_MARGIN = 0.1  # what a tolerance leaves at the end of its margin
+_AT_MARGIN = 0.1  # the value of a tolerance at the end of its margin
 _PICTURE = Picture(("cosine", "sine", "speed"), ("torque",), angle=(0, 1), seconds=SPARSE.repeat * SPARSE.dt)
 
 
@@ -43,7 +43,7 @@ def pendulum_sparse_effort(budget: float = 20.0, horizon: int = 100) -> Task:
 
 
 def tolerance(x: Float[Array, ""], low: float, high: float, margin: float) -> Float[Array, ""]:
-    """1 between two ends, and falling off like a normal density to 0.1 at the margin: that of DeepMind's suite."""
+    """Return 1 between two ends, falling off like a normal density to 0.1 at the margin, as in DeepMind's suite."""
     beyond = jnp.maximum(jnp.maximum(low - x, x - high), 0.0) / margin
     return jnp.exp(math.log(_AT_MARGIN) * beyond**2)
 
@@ -74,11 +74,11 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Hallucinated, Mpc, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Hallucinated, Mpc, icem
 
     # A sequence of 100 controls that balances at the top is hardly ever drawn; half of it, again and again, is. Nothing
-    # is random but the planner, so one path of the model says what a plan is worth.
+    # is random but the planner, so one path of the model gives the value of a plan.
     return Controls(Hallucinated(0.1, rank=64), icem(128, 8, deviation=1.0), Mpc(4, 50), rollouts=1, push=0.1)
 
 
@@ -99,4 +99,9 @@ EFFORT = Entry(
     optimum=None,
     build=pendulum_sparse_effort,
     episodes=12,
+)
+
+ENTRIES = (
+    ENTRY,
+    EFFORT,
 )

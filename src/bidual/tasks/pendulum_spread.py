@@ -1,24 +1,24 @@
-"""Pendulums that shall be at all angles alike: a convex objective over how often they are near each of them."""
+"""Pendulums to be spread evenly over all angles: a convex objective of the frequencies near each of them."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, rbf, signal
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import Computed, computed, fourier, rbf, signal
+from bidual.problem.modelling import Problem
 from bidual.tasks._control_laws import DENSE, SPARSE, PendulumLaw
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
 ANGLES, WIDTH = 12, 0.4  # bumps around the circle, and their deviation as a distance in the plane
 
 
 def pendulum_spread(budget: float = 150.0, horizon: int = 100) -> Task:
-    """Be at all angles alike, with an expected sum of torque^2 within `budget`.
+    """Visit all angles equally often, with an expected sum of torque^2 within `budget`.
 
     Least l2 distance of the mean nearness to twelve angles to that of a uniform angle.
     """
@@ -26,18 +26,18 @@ def pendulum_spread(budget: float = 150.0, horizon: int = 100) -> Task:
 
 
 def pendulum_sparse_spread(budget: float = 20.0, horizon: int = 60) -> Task:
-    """The same with the pendulum of `pendulum-sparse`, whose controls are held for four steps of 1/80 s."""
+    """Visit them with the pendulum of `pendulum-sparse`, whose controls are held for four steps of 1/80 s."""
     return _task(SPARSE, budget, horizon)
 
 
 def centres() -> Float[np.ndarray, "p 2"]:
-    """Cosine and sine of the twelve angles."""
+    """Return cosine and sine of the twelve angles."""
     angles = 2 * np.pi * np.arange(ANGLES) / ANGLES
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def uniform_features() -> float:
-    """The mean nearness of a uniform angle to any of the angles: e^(-1/w^2) I_0(1/w^2), I_0 being Bessel's."""
+    """Compute the mean nearness of a uniform angle to any of the angles: e^(-1/w^2) I_0(1/w^2), I_0 being Bessel's."""
     # |a - b|^2 = 2 - 2 cos(angle between them) on the circle; the mean of e^(k cos) is I_0(k).
     from scipy.special import ive
 
@@ -70,8 +70,8 @@ def _env(law: PendulumLaw) -> Any:  # noqa: ANN401 - Gymnasium is imported at fi
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Feedback, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Feedback, Thompson, icem
 
     return Controls(Thompson(), icem(256, 20), Feedback())
 
@@ -93,4 +93,9 @@ SPARSE_SPREAD = Entry(
     optimum=None,
     build=pendulum_sparse_spread,
     episodes=12,
+)
+
+ENTRIES = (
+    ENTRY,
+    SPARSE_SPREAD,
 )

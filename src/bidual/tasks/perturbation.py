@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from bidual.mdp import TabularMDP
 from bidual.models import LowRank
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 _STATES, _ACTIONS, _RANK = 30, 4, 4
 _EACH = 8  # candidates for phi, and for mu, of every step
@@ -26,8 +26,8 @@ def perturbation(budget: float = 0.35, horizon: int = 5, seed: int = 1) -> Task:
     import cvxpy as cp
 
     rng = np.random.default_rng(seed)
-    phis = [_perturbed(rng, (_STATES, _ACTIONS, _RANK)) for _ in range(horizon)]
-    mus = [_perturbed(rng, (_RANK, _STATES)) for _ in range(horizon)]
+    phis = [_perturb(rng, (_STATES, _ACTIONS, _RANK)) for _ in range(horizon)]
+    mus = [_perturb(rng, (_RANK, _STATES)) for _ in range(horizon)]
     true = (rng.random((horizon, 2)) * _EACH).astype(np.int64)
     law = np.stack([phi[i] @ mu[j] for phi, mu, (i, j) in zip(phis, mus, true, strict=True)])
     mdp = TabularMDP(law / law.sum(axis=-1, keepdims=True), _laws(rng, (_STATES,)), horizon)
@@ -40,13 +40,13 @@ def perturbation(budget: float = 0.35, horizon: int = 5, seed: int = 1) -> Task:
     return Task(problem, mdp, model=LowRank(phis, mus, shared=False))
 
 
-def _perturbed(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "8 ..."]:
-    """Laws along the last axis, near a common base."""
+def _perturb(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "8 ..."]:
+    """Draw laws along the last axis, near a common base."""
     return (1 - _FAR) * _laws(rng, shape) + _FAR * _laws(rng, (_EACH, *shape))
 
 
 def _laws(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "..."]:
-    """Laws with some likely and many unlikely outcomes, from uniform numbers: generators promise these for ever."""
+    """Draw laws with some likely and many unlikely outcomes, from uniform numbers: generators keep these for ever."""
     weights = np.log1p(-rng.random(shape)) ** 2
     return weights / weights.sum(axis=-1, keepdims=True)
 
@@ -60,3 +60,5 @@ ENTRY = Entry(
     optimum=0.051182,
     build=perturbation,
 )
+
+ENTRIES = (ENTRY,)

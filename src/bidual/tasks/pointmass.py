@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.features import Computed, computed, fourier, rbf, signal
 from bidual.models import KNR
-from bidual.problem import Problem
+from bidual.problem.features import Computed, computed, fourier, rbf, signal
+from bidual.problem.modelling import Problem
 from bidual.tasks._control_laws import STEP
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
 
 NOISE = 0.01
 GOAL = (2.0, 0.0)
@@ -57,25 +57,25 @@ def pointmass_match(budget: float = 0.02, effort: float = 8.0, horizon: int = 30
 
 
 def expert_path(horizon: int) -> Float[np.ndarray, "H 2"]:
-    """Where the expert is after every step: on half an ellipse from the start to the goal."""
+    """Compute the expert's position after every step: on half an ellipse from the start to the goal."""
     angle = np.pi * np.arange(1, horizon + 1) / horizon
     return np.stack([1 - np.cos(angle), 0.45 * np.sin(angle)], axis=1)
 
 
 def expert_features(horizon: int) -> Float[np.ndarray, "p"]:
-    """The mean place features along that path."""
+    """Compute the mean place features along that path."""
     offsets = expert_path(horizon)[:, None] - centres()
     return np.exp(-0.5 * (offsets**2).sum(axis=-1) / WIDTH**2).mean(axis=0)
 
 
 def centres() -> Float[np.ndarray, "p 2"]:
-    """Of the bumps: a grid of 5 x 4 places around the way."""
+    """Return the centres of the bumps: a grid of 5 x 4 places around the way."""
     x, y = np.meshgrid(np.linspace(0.0, 2.0, 5), np.linspace(-0.5, 1.0, 4), indexing="ij")
     return np.stack([x.ravel(), y.ravel()], axis=1)
 
 
 def _task(problem: Problem) -> Task:
-    # Drag and wind are alike everywhere, which the learner is not told: places are on a scale of 4.
+    # Drag and wind are alike everywhere, which the learner does not know: places are on a scale of 4.
     phi = fourier(128, 2.0, scales=(_FARTHEST, _FARTHEST, 2.0, 2.0, 1.0, 1.0))
     return Task(problem, None, model=KNR(phi, ridge=1e-3), env=_env(), explorer=_explorer(), picture=_PICTURE)
 
@@ -98,7 +98,7 @@ def _effort(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) ->
 
 
 def _obstacle(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    """About 1 inside and 0 outside, with a slope that plans can follow."""
+    """Return about 1 inside and 0 outside, with a slope that plans can follow."""
     *centre, radius = OBSTACLE
     return jax.nn.sigmoid((radius - _length(y[:2] - jnp.asarray(centre))) / _SOFT)
 
@@ -114,8 +114,8 @@ def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
 
 
 def _explorer() -> "Controls":
-    from bidual.control import Feedback, Thompson, icem
-    from bidual.explorers import Controls
+    from bidual.loop.explorers import Controls
+    from bidual.planners.control import Feedback, Thompson, icem
 
     # The limit is a small share of the time, which 32 paths know to .001 only; and plans are chosen by where it is low.
     return Controls(Thompson(), icem(128, 15), Feedback(), rollouts=256)
@@ -138,4 +138,9 @@ MATCH = Entry(
     optimum=None,
     build=pointmass_match,
     episodes=40,
+)
+
+ENTRIES = (
+    ENTRY,
+    MATCH,
 )

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bidual._errors import TaskError
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual._base.errors import TaskError
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 LEFT, RIGHT = 0, 1
 
@@ -42,3 +42,5 @@ ENTRY = Entry(
     optimum=2.901068,
     build=riverswim,
 )
+
+ENTRIES = (ENTRY,)

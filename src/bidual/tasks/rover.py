@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._gridworld import MOVES, neighbours, slippery
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MAP = (
     "S.......",
@@ -22,8 +22,8 @@ MAP = (
 def rover(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
     """Maximise reward subject to an expected cost of pits of at most `budget`.
 
-    Entering the goal pays 1; entering a pit pays 1 and costs 1. Both are absorbing and go on paying (and costing)
-    1/horizon per step.
+    Entering the goal has the reward 1; entering a pit the reward 1 and the cost 1. Both are absorbing, with reward (and
+    cost) 1/horizon per step from then on.
     """
     import cvxpy as cp
 
@@ -35,13 +35,13 @@ def rover(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
 
 
 def rover_world(slip: float, horizon: int) -> tuple[TabularMDP, Grid, np.ndarray, np.ndarray]:
-    """The model, its map, and reward and cost paid on arrival."""
+    """Build the model, its map, and reward and cost on arrival."""
     cells = np.array(list("".join(MAP)))
     pit, end = cells == "P", (cells == "P") | (cells == "G")
     transitions = slippery(neighbours(MAP), slip)
     transitions[end] = np.eye(len(cells))[end][:, None, :]
-    paid = np.where(end[:, None, None], 1 / horizon, end[None, None, :].astype(float))
-    reward = np.broadcast_to(paid, transitions.shape)
+    goal_reward = np.where(end[:, None, None], 1 / horizon, end[None, None, :].astype(float))
+    reward = np.broadcast_to(goal_reward, transitions.shape)
     grid = Grid(MAP, np.arange(len(cells)), MOVES)
     mdp = TabularMDP(transitions, initial=int(np.argmax(cells == "S")), horizon=horizon)
     return mdp, grid, reward, reward * pit[None, None, :]
@@ -55,3 +55,5 @@ ENTRY = Entry(
     optimum=1.536288,
     build=rover,
 )
+
+ENTRIES = (ENTRY,)

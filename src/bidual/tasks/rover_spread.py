@@ -1,8 +1,8 @@
-"""The Mars rover as a convex problem: see as much of the map as possible, or be where one is wanted."""
+"""The Mars rover as a convex problem: cover as much of the map as possible, or follow a desired law of visits."""
 
 import numpy as np
 
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task
 from bidual.tasks.rover import rover_world
 
@@ -51,4 +51,9 @@ MATCH = Entry(
     constraints=("pits",),
     optimum=0.069554,
     build=rover_match,
+)
+
+ENTRIES = (
+    ENTROPY,
+    MATCH,
 )

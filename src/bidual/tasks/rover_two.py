@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
 from bidual.tasks.rover import rover_world
 
@@ -30,3 +30,5 @@ ENTRY = Entry(
     optimum=1.530124,
     build=rover_two,
 )
+
+ENTRIES = (ENTRY,)

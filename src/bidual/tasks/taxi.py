@@ -1,10 +1,10 @@
-"""Taxi: which passengers to take when there is not fuel enough for all."""
+"""Taxi: choose passengers when there is not fuel enough for all."""
 
 import numpy as np
 
-from bidual.mdp import TabularMDP
-from bidual.problem import Problem
+from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Grid, Task, open_limit
+from bidual.world.mdp import TabularMDP
 
 MAP = (
     "D...D",
@@ -41,3 +41,5 @@ ENTRY = Entry(
     optimum=0.629444,
     build=taxi,
 )
+
+ENTRIES = (ENTRY,)

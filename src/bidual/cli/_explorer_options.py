@@ -1,0 +1,77 @@
+"""Explorers by their names on the command line."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bidual._base.errors import ProblemError
+
+if TYPE_CHECKING:
+    from bidual.loop.explorers import AbstractExplorer, Controls
+    from bidual.planners.control import AbstractOptimism
+
+_STATES = ("alternating", "optimistic", "thompson", "greedy", "epsilon-greedy", "bonus")
+_CONTROLS = ("thompson", "greedy", "bonus", "best-of", "hallucinated")  # where vectors move under controls
+EXPLORERS = tuple(dict.fromkeys(_STATES + _CONTROLS))
+DUALS = ("corrective", "paper", "paper-literal", "ftl")
+
+
+def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any] | None":
+    """Return the requested explorer for counted states; None where none was requested."""
+    from bidual.dual import FollowTheLeader, GradientAscent
+    from bidual.loop import explorers
+
+    if name is not None and dual not in (None, "corrective"):
+        raise ProblemError(f"--dual {dual} is a way of exploring by itself: leave out --explorer {name}")
+    match dual:
+        case "paper":
+            return explorers.PrimalDual(GradientAscent(), canonical=True)
+        case "paper-literal":
+            return explorers.PrimalDual(GradientAscent(literal=True), canonical=True)
+        case "ftl":
+            return explorers.PrimalDual(FollowTheLeader())
+    kinds = {
+        "alternating": explorers.Alternating,
+        "optimistic": explorers.Optimistic,
+        "thompson": explorers.Thompson,
+        "greedy": explorers.Greedy,
+        "epsilon-greedy": explorers.EpsilonGreedy,
+        "bonus": explorers.Hoeffding,
+    }
+    _check_name(name, _STATES, "this model moves between states")
+    return None if name is None else kinds[name]()
+
+
+def controls_named(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
+    """Return the requested explorer for vectors under controls, with the planner that suits the task.
+
+    An optimism and the dual player of primal-dual steps are two things here, so both may be asked for.
+    """
+    from bidual.dual import FollowTheLeader, GradientAscent
+
+    _check_name(name, _CONTROLS, "this model moves vectors under controls")
+    players = {
+        "paper": GradientAscent(),
+        "paper-literal": GradientAscent(literal=True),
+        "ftl": FollowTheLeader(),
+    }
+    suited = replace(suited, dual=players.get(dual or "corrective"))
+    return suited if name is None else replace(suited, optimism=_optimism(name, suited.optimism))
+
+
+def _optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism":
+    from bidual.planners import control
+
+    kinds = {
+        "thompson": control.Thompson(),
+        "greedy": control.Mean(),
+        "bonus": control.Bonus(1.0),
+        "best-of": control.BestOf(),
+        "hallucinated": control.Hallucinated(),
+    }
+    # A task that explores in this way has numbers for it that suit it better.
+    return suited if type(suited) is type(kinds[name]) else kinds[name]
+
+
+def _check_name(name: str | None, known: tuple[str, ...], why: str) -> None:
+    if name is not None and name not in known:
+        raise ProblemError(f"--explorer {name} does not go with this model: {why}; choose {', '.join(known)}")

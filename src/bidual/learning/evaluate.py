@@ -1,0 +1,111 @@
+"""`evaluate`: the objective and the constraints of a policy, estimated from fresh episodes of it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from bidual._base.errors import ProblemError
+from bidual._base.keys import Draw, Purpose, check_seed
+from bidual.certificate.bounds import Alone
+from bidual.certificate.constraints import ConstraintResult
+from bidual.learning.learned import Interval, Output, describe_constraint
+from bidual.learning.outputs import estimate_policy
+from bidual.learning.setup import check_counts, set_up
+from bidual.learning.summary import constraints_at, output_of
+from bidual.models import Declaration
+from bidual.problem.modelling import Problem
+from bidual.world.envs import AbstractEnvironment
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies import AbstractPolicy
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Estimates of a policy from fresh episodes; all intervals hold at once with probability 1 - delta."""
+
+    sense: str
+    output: Output
+    constraints: tuple[ConstraintResult, ...]
+    seed: int
+    delta: float
+
+    @property
+    def objective(self) -> Interval:
+        """The objective, in the user's sense."""
+        return self.output.objective
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as JSON values; an unknown value is None."""
+        return {
+            "sense": self.sense,
+            "objective": _numbers(self.objective),
+            "constraints": [self._row(constraint) for constraint in self.constraints],
+            "episodes": self.output.episodes,
+            "seed": self.seed,
+            "delta": self.delta,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.output.episodes} fresh episodes, seed {self.seed}; all intervals hold at once with probability "
+            f"{1 - self.delta:.6g}",
+            f"  {'objective':<12} {self.sense}: {self.objective}",
+        ]
+        texts = (describe_constraint(one, self.output.constraints[one.name]) for one in self.constraints)
+        return "\n".join([*lines, *(f"  {'constraint':<12} {text}" for text in texts)])
+
+    def _row(self, constraint: ConstraintResult) -> dict[str, Any]:
+        bound = constraint.violation_upper
+        return {
+            "name": constraint.name,
+            "sense": constraint.sense,
+            "limit": constraint.limit,
+            **_numbers(self.output.constraints[constraint.name]),
+            "violation_upper": bound if np.isfinite(bound) else None,
+        }
+
+
+def evaluate(
+    problem: Problem,
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
+    policy: AbstractPolicy,
+    model: Declaration | None = None,
+    *,
+    episodes: int = 1000,
+    seed: int = 0,
+    delta: float = 0.05,
+) -> Evaluation:
+    """Evaluate a policy on fresh episodes: intervals of its objective and its constraints.
+
+    Args:
+        problem: the problem with the objective and the constraints.
+        env: the environment, as for `learn`.
+        policy: the policy, of a solution or from `bd.load`.
+        model: the declaration about the transitions: it bounds the values that an episode can have.
+        episodes: the number of episodes.
+        seed: of everything that is random. These episodes differ from all that `learn` runs with this seed.
+        delta: all intervals hold at once with probability 1 - delta.
+    """
+    if not isinstance(policy, AbstractPolicy):
+        raise ProblemError(f"expected a policy, for instance solution.policy or bd.load(path); got {policy!r:.80}")
+    check_counts(episodes, None, None, 1)
+    setup = set_up(problem, env, model, None, delta=delta, seed=check_seed(seed))
+    draws = [Draw(setup.seed, Purpose.AFTERWARDS, number) for number in range(episodes)]
+    seen = setup.env.collect_many(policy, draws)
+    estimates = estimate_policy(setup.program, setup.linear, seen, setup.corners, Alone(delta), 1)
+    return Evaluation(
+        sense="maximize" if problem.maximises else "minimize",
+        output=output_of(setup, "policy", policy, estimates),
+        constraints=constraints_at(setup, estimates),
+        seed=setup.seed,
+        delta=delta,
+    )
+
+
+def _numbers(interval: Interval) -> dict[str, float | None]:
+    return {"value": interval.value, "lower": interval.lower, "upper": interval.upper}

@@ -1,0 +1,206 @@
+"""`learn`: explore an environment, compute policies from the learned model, and certify them."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from bidual._base.errors import EnvError, ProblemError, RunError
+from bidual._base.keys import check_seed
+from bidual.learning.learned import Learned, LearnProgress
+from bidual.learning.learner import Learner
+from bidual.learning.metrics import MetricLog
+from bidual.learning.runs import Folder, RunWriter, run_settings
+from bidual.learning.setup import check_counts, set_up
+from bidual.learning.state import LearnState, initial_learn_state, resume_learn_state
+from bidual.loop.explorers import AbstractExplorer
+from bidual.loop.vpdpo import vpdpo
+from bidual.models import Declaration
+from bidual.problem.modelling import Problem
+from bidual.world.envs import AbstractEnvironment
+from bidual.world.mdp import TabularMDP
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+
+@final
+@dataclass(frozen=True)
+class StopWhen:
+    """The condition under which learning stops early: once this is certified.
+
+    Args:
+        gap: the policy is at most this far from optimal.
+        violation: it violates every constraint by at most this.
+    """
+
+    gap: float
+    violation: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        numbers = isinstance(self.gap, Real) and isinstance(self.violation, Real)
+        if not (numbers and self.gap > 0 and self.violation >= 0):
+            raise ProblemError(f"stop_when needs gap > 0 and violation >= 0; got {self.gap!r} and {self.violation!r}")
+
+    def met(self, solution: Learned) -> bool:
+        """Return whether a solution is certified to be this good."""
+        if solution.gap is None or solution.gap > self.gap:
+            return False
+        return all(constraint.violation_upper <= self.violation for constraint in solution.constraints)
+
+
+def stop_when(gap: float, violation: float = 0.0) -> StopWhen:
+    """Stop as soon as the policy is certified to be within `gap` of optimal and to violate by at most `violation`."""
+    return StopWhen(gap, violation)
+
+
+def learn(
+    problem: Problem,
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
+    model: Declaration | None = None,
+    *,
+    episodes: int = 1000,
+    seed: int = 0,
+    delta: float = 0.05,
+    explorer: AbstractExplorer[Any] | None = None,
+    evaluation: int | None = None,
+    stop_when: StopWhen | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[LearnProgress], None] | None = None,
+    state: LearnState | None = None,
+    batch: int = 1,
+    run: "Folder | str | os.PathLike[str] | None" = None,
+) -> Learned:
+    """Solve `problem` in an environment with unknown transitions, by running episodes in it.
+
+    Args:
+        problem: the problem, over an embedding of signals, visits or occupancies.
+        env: a Gymnasium environment or its name; a `TabularMDP`, which is then only simulated; or an
+            environment of `bidual.envs`.
+        model: the declaration about the transitions; by default none. `bd.models.Latent` for an environment whose
+            observations are vectors.
+        episodes: the number of episodes to learn from.
+        seed: of everything that is random; the same seed gives the same result.
+        delta: all bounds hold at once with probability 1 - delta.
+        explorer: the choice of the policies to run; by default optimistic ones and posterior samples in turn.
+        evaluation: the number of fresh episodes to evaluate the returned policy on; by default a third of `episodes`.
+        stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``.
+        time_limit: seconds after which learning stops.
+        progress: called now and then with a `LearnProgress`.
+        state: the state of an earlier call to resume from: the `state` of an `EnvError`.
+        batch: the number of episodes to run with one policy before the next is chosen; they can run in parallel. Whole
+            batches are run, so there may be a few episodes more.
+        run: a folder to store the run in, so that it can resume after a crash: a new one, or `bd.runs.Folder(path,
+            resume=True)` to resume the one that is there.
+    """
+    check_counts(episodes, evaluation, time_limit, batch)
+    _check_kinds(explorer, stop_when, state)
+    setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
+    count = _default_evaluation(episodes) if evaluation is None else evaluation
+    plan = _Plan(episodes, count, batch, stop_when, time_limit, progress or (lambda _: None))
+    first = initial_learn_state(setup)
+    if run is None:
+        learn_state = first if state is None else resume_learn_state(state, setup)
+        return _run(Learner(setup, learn_state, None), plan, None)
+    if state is not None:
+        raise ProblemError("state and run are two places to go on from: give one of them")
+    folder = run if isinstance(run, Folder) else Folder(run)
+    with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
+        return _run(Learner(setup, writer.learn_state, MetricLog(setup)), plan, writer)
+
+
+class _Plan(NamedTuple):
+    """The arguments of a call of `learn`."""
+
+    episodes: int
+    evaluation: int
+    batch: int
+    stop_when: StopWhen | None
+    time_limit: float | None
+    progress: Callable[[LearnProgress], None]
+
+
+def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
+    """Run the loop to its end; an interrupt or an error leaves a state to resume from."""
+    try:
+        early = _explore(learner, plan, writer)
+        if writer is not None:
+            writer.write_checkpoint(learner)
+        solution = early or _conclude(learner, plan)
+    except EnvError as error:
+        raise _with_state(error, learner, writer) from error
+    except KeyboardInterrupt:
+        if writer is not None:
+            writer.write_checkpoint(learner, "stopped")
+        raise
+    if writer is not None:
+        solution = replace(solution, task=writer.manifest["task"])
+        writer.finish(learner, solution)
+    return solution
+
+
+def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned | None:
+    """Run episodes until they are used up, the time is over, or a solution meets `stop_when`; return that one."""
+    setup, started = learner.setup, time.perf_counter()
+    turns = vpdpo(setup.program, setup.env, setup.explorer, learner.state.loop, seed=setup.seed, batch=plan.batch)
+    early = _report_if_due(learner, plan)
+    while early is None and learner.state.episodes < plan.episodes:
+        learner.take(next(turns))
+        if writer is not None and writer.due(learner.state.episodes):
+            writer.write_checkpoint(learner)
+        if plan.time_limit is not None and time.perf_counter() - started > plan.time_limit:
+            break
+        early = _report_if_due(learner, plan)
+    return early
+
+
+def _report_if_due(learner: Learner, plan: _Plan) -> Learned | None:
+    """Compute bounds, or report progress, where it is time to; return a solution if `stop_when` is met by it."""
+    done = learner.state.episodes
+    if done == 0 or done >= plan.episodes:
+        return None
+    if not learner.report_is_due():
+        if learner.update_is_due():
+            plan.progress(learner.current_progress())
+        return None
+    plan.progress(learner.report_progress())
+    if plan.stop_when is None or done < 100:
+        return None
+    solution = learner.conclude(_default_evaluation(done), plan.stop_when.gap)
+    return solution if plan.stop_when.met(solution) else None
+
+
+def _conclude(learner: Learner, plan: _Plan) -> Learned:
+    plan.progress(learner.report_progress())
+    return learner.conclude(plan.evaluation, None if plan.stop_when is None else plan.stop_when.gap)
+
+
+def _default_evaluation(episodes: int) -> int:
+    """Return the default number of evaluation episodes: a quarter of all episodes in the end."""
+    return max(50, episodes // 3)
+
+
+def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
+    for name, given, kind, remedy in (
+        ("explorer", explorer, AbstractExplorer, "for instance bd.explorers.Thompson()"),
+        ("stop_when", stop_when, StopWhen, "bd.stop_when(gap=0.05)"),
+        ("state", state, LearnState, "the `state` of an EnvError that learn raised"),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")
+
+
+def _with_state(error: EnvError, learner: Learner, writer: RunWriter | None) -> EnvError:
+    """Return the error with the state to resume from, and with a message that names its place."""
+    learn_state, exit_code = learner.learn_state(), error.exit_code
+    where = "error.state holds what was learned, and learn(..., state=error.state) goes on from there"
+    if writer is not None:
+        writer.write_checkpoint(learner, "failed")
+        exit_code = RunError.exit_code
+        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed"
+    extended = EnvError(f"{error}\n{learn_state.episodes} episodes before it are kept: {where}")
+    extended.state, extended.exit_code = learn_state, exit_code
+    return extended

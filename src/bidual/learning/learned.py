@@ -1,0 +1,326 @@
+"""`Learned`: the result of learning: policies, their estimates and bounds, and the assumptions behind these."""
+
+import abc
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._base.errors import ProblemError
+from bidual._base.facts import facts_html, facts_text
+from bidual._base.status import Status
+from bidual._base.version import __version__
+from bidual.certificate.constraints import Conflict, ConstraintResult, constraint_named
+from bidual.learning.outputs import Regret
+from bidual.models import AbstractKnowledge, Candidates
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
+
+_MOST_CONSTRAINTS = 3  # on lines of their own in the short text of a result
+_MORE = "all with --verbose, .describe()"
+
+
+@final
+@dataclass(frozen=True)
+class Interval:
+    """A mean over episodes and an interval of the expectation; None where no bound is claimed on that side."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+    def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return f"{self.value:.6g} on average, no interval is claimed"
+        # Six digits of the largest: an end at 0 is known up to rounding, and -2e-08 would not be readable.
+        ends = [end for end in (self.lower, self.upper) if end is not None]
+        digits = 5 - math.floor(math.log10(max(map(abs, [self.value, *ends])) or 1.0))
+        low, high = (("?" if end is None else f"{round(end, digits) + 0.0:.6g}") for end in (self.lower, self.upper))
+        return f"{self.value:.6g} in [{low}, {high}]"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A returned policy with the estimates from its own episodes, in the user's sense and units."""
+
+    name: str
+    policy: AbstractPolicy
+    objective: Interval
+    constraints: dict[str, Interval]  # by name; a vector constraint by its worst entry
+    episodes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the output as plain JSON values; an end that is not claimed is None."""
+        intervals = {"objective": self.objective, **self.constraints}
+        values = {name: [one.value, one.lower, one.upper] for name, one in intervals.items()}
+        return {"name": self.name, "episodes": self.episodes, "intervals": values}
+
+    def __str__(self) -> str:
+        parts = [f"objective {self.objective}", *(f"{name} {interval}" for name, interval in self.constraints.items())]
+        return f"{self.name}: {', '.join(parts)} ({self.episodes} episodes)"
+
+
+@final
+@dataclass(frozen=True)
+class LearnProgress:
+    """The bounds after some episodes, in the user's sense; None where nothing was known yet.
+
+    `bound` is the value that no feasible policy can beat, `reached` the proved value of the mixture of the policies run
+    so far, and `violation` the largest possible violation of that mixture. `candidates` counts those left of a finite
+    class of laws.
+    """
+
+    episodes: int
+    bound: float | None
+    reached: float | None
+    violation: float | None
+    plans: int
+    seconds: float
+    candidates: Candidates | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """The distance between the bound that no policy can beat and the value that the mixture reaches."""
+        return None if self.bound is None or self.reached is None else abs(self.bound - self.reached)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EpisodeValues:
+    """The values of every episode, by name ("objective", or a constraint), in the user's sense and units.
+
+    Nonlinear functions have no value for single episodes: for the names in `averaged` it is the value at the mean of
+    all episodes so far. Nothing is certified by these numbers.
+    """
+
+    values: dict[str, Float[np.ndarray, "n"]]
+    averaged: tuple[str, ...] = ()
+
+
+class AbstractLearnSession(abc.ABC):
+    """The state of a finished run, from which more episodes can be evaluated."""
+
+    @abc.abstractmethod
+    def certify(self, solution: "Learned", episodes: int) -> "Learned":
+        """Evaluate the policy on fresh episodes."""
+
+    @abc.abstractmethod
+    def save(self, solution: "Learned", path: str | os.PathLike[str]) -> None:
+        """Write evidence and claims to one file."""
+
+    @abc.abstractmethod
+    def regret(self, solution: "Learned", truth: TabularMDP) -> Regret:
+        """Compute the regret of the executed policies in another model, against its optimum."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The result of `learn`.
+
+    With probability 1 - delta all of its bounds hold at once: minimising, no policy that keeps the constraints can be
+    below `lower`, and `policy` is at most at `upper`; maximising, the other way round. `gap` is their distance, the
+    largest possible suboptimality of the policy, once it is proved to keep the constraints. None: not proved.
+    """
+
+    status: Status
+    sense: str
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+    outputs: tuple[Output, ...]
+    model: TabularMDP | None  # None where it has no finite states: see `knowledge`
+    knowledge: AbstractKnowledge
+    embedding: Float[np.ndarray, "..."]  # of the policy, in the learned model
+    visits: Float[np.ndarray, "H S"]
+    assumptions: tuple[str, ...]
+    exploration: str  # the choice of the episodes' policies, and its guarantee
+    history: tuple[LearnProgress, ...]
+    executed: tuple[Played, ...]  # of every episode, before a class of laws had one action at random
+    episodes: int
+    evaluation_episodes: int
+    plans: int
+    seconds: float
+    seed: int
+    delta: float
+    task: str | None = None
+    values_per_episode: EpisodeValues | None = None  # of controls, where there are no bounds over time
+    _session: AbstractLearnSession | None = field(default=None, repr=False)
+
+    @property
+    def policy(self) -> MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture:
+        """The certainty-equivalent policy: optimal in the learned model, with limits a little tighter."""
+        policy = self.outputs[0].policy
+        assert isinstance(policy, MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture)  # by construction
+        return policy
+
+    @property
+    def mixture(self) -> Mixture:
+        """The uniform mixture of all policies that were run, as the paper defines the output."""
+        policy = self.output("uniform mixture").policy
+        assert isinstance(policy, Mixture)  # by construction
+        return policy
+
+    @property
+    def gap(self) -> float | None:
+        """Upper - lower; it may be negative only while the policy is not proved to keep the constraints."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """The number of candidates of a finite class of laws that may still be true, after evaluation too."""
+        return self.knowledge.candidates
+
+    def output(self, name: str) -> Output:
+        """Return the output called `name`."""
+        for output in self.outputs:
+            if output.name == name:
+                return output
+        raise KeyError(f"no output {name!r}; there are {[output.name for output in self.outputs]}")
+
+    def constraint(self, name: str) -> ConstraintResult:
+        """The constraint called `name`, at the policy."""
+        return constraint_named(name, self.constraints)
+
+    def certify(self, episodes: int) -> "Learned":
+        """Evaluate the policy on more fresh episodes; bounds so far and new ones hold together."""
+        if self._session is None:
+            raise ProblemError("this solution has no environment to run episodes in: it was not made by learn")
+        if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
+            raise ProblemError(f"certify wants a whole number of episodes, at least 1; got {episodes!r}")
+        return self._session.certify(self, int(episodes))
+
+    def regret(self, truth: TabularMDP) -> Regret:
+        """Compute regret and violation of the executed policies, were `truth` the true model: both definitions."""
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        return self._session.regret(self, truth)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write policy, problem, counts, samples and certificate to one file, for `bd.load` and `bidual check`.
+
+        Functions of signals are not stored, and nothing in the file is ever executed. The same result gives the same
+        bytes.
+        """
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        self._session.save(self, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the solution as plain JSON values; an unknown value is None."""
+        entries = {
+            "task": self.task,
+            "status": str(self.status),
+            "sense": self.sense,
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper,
+            "gap": self.gap,
+            "constraints": [_without_infinity(constraint.to_dict()) for constraint in self.constraints],
+            "episodes": self.episodes,
+            "plans": self.plans,
+            "seconds": self.seconds,
+            "seed": self.seed,
+            "delta": float(self.delta),
+            "version": __version__,
+            "candidates": None if self.candidates is None else self.candidates.to_dict(),
+        }
+        return _without_infinity(entries)
+
+    def details(self) -> dict[str, Any]:
+        """Return what `to_dict` leaves out and `describe` prints, as plain JSON values."""
+        return {
+            "outputs": [output.to_dict() for output in self.outputs],
+            "assumptions": list(self.assumptions),
+            "exploration": self.exploration,
+            "evaluation_episodes": self.evaluation_episodes,
+        }
+
+    def __str__(self) -> str:
+        return facts_text(self._title(), self._summary())
+
+    def describe(self) -> str:
+        """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
+        return facts_text(self._title(), self._facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html(self._title(), self._facts())
+
+    def _title(self) -> str:
+        if self.status is Status.UNDECIDED:
+            return f"{self.status}: the episodes do not show yet that the policy keeps every constraint"
+        return f"{self.status}: {self.status.message}"
+
+    def _summary(self) -> list[tuple[str, str]]:
+        """At most seven lines: beyond three constraints (two of them with a conflict) the others share one line."""
+        room = _MOST_CONSTRAINTS - (self.conflict is not None)
+        lines = self._constraint_lines()
+        if len(lines) > room:
+            left = self.constraints[room - 1 :]
+            worst = max(one.violation_upper for one in left)
+            bound = f"violated by at most {max(worst, 0.0):.3g}" if np.isfinite(worst) else "not all are bounded"
+            lines[room - 1 :] = [("constraint", f"{len(left)} more, {bound} ({_MORE})")]
+        count = len(self.assumptions)
+        assumes = f"{count} condition{'' if count == 1 else 's'}, at confidence {1 - self.delta:.6g} ({_MORE})"
+        return [*self._value_lines(), *lines, ("assumes", assumes), ("effort", self._describe_effort())]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [*self._value_lines(), *self._constraint_lines()]
+        facts += [("also", str(output)) for output in self.outputs[1:]]
+        facts += [("assumes", assumption) for assumption in self.assumptions]
+        facts += [] if self.candidates is None else [("candidates", f"{self.candidates} may still be true")]
+        facts += [("explored", self.exploration), ("effort", self._describe_effort())]
+        return facts
+
+    def _value_lines(self) -> list[tuple[str, str]]:
+        conflict = [] if self.conflict is None else [("conflict", str(self.conflict))]
+        return [*conflict, ("objective", self._describe_objective()), ("certificate", self._describe_certificate())]
+
+    def _constraint_lines(self) -> list[tuple[str, str]]:
+        observed = self.outputs[0].constraints
+        return [("constraint", describe_constraint(one, observed[one.name])) for one in self.constraints]
+
+    def _describe_objective(self) -> str:
+        own = self.outputs[0]
+        if not own.episodes:
+            return f"{self.sense}: {own.objective.value:.6g} in the learned model: no episode was spent on the policy"
+        left = "" if self.candidates is None else " and the candidates that are left"
+        return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes{left}"
+
+    def _describe_certificate(self) -> str:
+        side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
+        if bound is None:
+            return "no bound on what other policies can reach is claimed"
+        text = f"no policy that keeps the constraints can be {side} {bound:.6g}"
+        if self.gap is None:
+            return text
+        # A policy that may violate something may also be beyond the optimum.
+        what = "that" if self.status is Status.UNDECIDED else "optimal"
+        return f"{text}: the policy is at most {max(self.gap, 0.0):.3g} from {what}"
+
+    def _describe_effort(self) -> str:
+        return (
+            f"{self.episodes} episodes of learning and {self.evaluation_episodes} of evaluation, {self.plans} plans, "
+            f"{self.seconds:.1f} s, seed {self.seed}"
+        )
+
+
+def describe_constraint(c: ConstraintResult, seen: Interval) -> str:
+    """Describe a constraint at a policy: its estimate, its limit, and the bound on its violation."""
+    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
+    claim = "holds" if c.violation_upper <= 0 else f"violated by at most {c.violation_upper:.3g}"
+    if not np.isfinite(c.violation_upper):
+        claim = "no bound on the violation is claimed"
+    price = "" if c.price is None else f"; price about {c.price:.3g} per unit of limit"
+    return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {claim}{price}"
+
+
+def _without_infinity(entries: dict[str, Any]) -> dict[str, Any]:
+    """Replace infinite values by None: JSON has no infinity."""
+    return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in entries.items()}

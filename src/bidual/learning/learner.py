@@ -1,0 +1,185 @@
+"""A call of `learn` at work: it advances the state, computes bounds on the way, and concludes with a result."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from bidual._base.keys import Draw, Purpose
+from bidual.learning.learned import Learned, LearnProgress
+from bidual.learning.metrics import Metric, MetricLog, to_user_units
+from bidual.learning.outputs import Estimates, ReturnedPolicy, estimate_executed, estimate_in_model
+from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy, with_class_bounds
+from bidual.learning.setup import LearnSetup
+from bidual.learning.state import LearnState, advance, count_pending
+from bidual.learning.summary import (
+    describe_assumptions,
+    describe_exploration,
+    mixture_of_policies,
+    output_of,
+    summarise,
+)
+from bidual.loop.vpdpo import BatchIteration
+from bidual.models import AbstractKnowledge
+
+_FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
+_BLOCK = 64  # episodes that are counted together: one by one takes long, and how many it is changes the last bits
+_SECONDS_BETWEEN_UPDATES = 0.2
+
+
+class Learner:
+    """The present state of a run, and the one to resume from."""
+
+    def __init__(self, setup: LearnSetup, learn_state: LearnState, metric_log: MetricLog | None) -> None:
+        self.setup, self.metric_log, self.state = setup, metric_log, learn_state
+        self._started = time.perf_counter() - learn_state.seconds
+        self._updated = time.perf_counter()
+        self._resume: LearnState | None = (
+            None  # while bounds are computed, and until the next turn: the state before that
+        )
+
+    def learn_state(self) -> LearnState:
+        """Return the state to resume from: what follows it is computed again, to the same bits."""
+        return self._resume or self._timed()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began, without the pauses between calls."""
+        return time.perf_counter() - self._started
+
+    @property
+    def last_reported(self) -> int:
+        """Number of episodes when bounds were computed last."""
+        return self.state.history[-1].episodes if self.state.history else 0
+
+    def take(self, turn: BatchIteration) -> None:
+        """Advance by one turn of the loop. The state comes last: after an interrupt the turn is made again."""
+        if self.metric_log is not None:
+            self.metric_log.record_plans(turn.state.episodes, turn.choice.plans)
+            if turn.choice.expected is not None:
+                planned = self.setup.linear.payments.expected(turn.choice.expected)
+                self.metric_log.record_expected(turn.state.episodes, planned)
+        state = advance(self.state, turn)
+        self.state = self._count_batch(state) if len(state.pending) >= _BLOCK else state
+        self._resume = None
+
+    def report_is_due(self) -> bool:
+        """Tell whether a power of two was passed since bounds were computed last."""
+        latest = 1 << (self.state.episodes.bit_length() - 1) if self.state.episodes else 0
+        return latest >= _FIRST_REPORT and self.last_reported < latest
+
+    def update_is_due(self) -> bool:
+        """Tell whether the last report of progress is long enough ago."""
+        return time.perf_counter() - self._updated > _SECONDS_BETWEEN_UPDATES
+
+    def current_progress(self) -> LearnProgress:
+        """Return the last bounds with the present numbers of episodes and plans."""
+        self._updated = time.perf_counter()
+        last = self.state.history[-1] if self.state.history else LearnProgress(0, None, None, None, 0, 0.0)
+        return replace(last, episodes=self.state.episodes, plans=self.state.plans, seconds=self.seconds)
+
+    def report_progress(self) -> LearnProgress:
+        """Compute the bounds at this moment: on all policies, and on the mixture of those run so far."""
+        self._resume, self._updated = self.learn_state(), time.perf_counter()
+        state, setup = self._count_batch(self.state), self.setup
+        dual_bound = setup.final.rough(setup.program, state.loop.knowledge)
+        best = (
+            dual_bound
+            if state.dual_bound is None
+            else state.dual_bound.or_better(dual_bound, signals_consistent=state.loop.knowledge.signals_consistent)
+        )
+        self.state = replace(state, dual_bound=best, plans=state.plans + dual_bound.plans)
+        mixture = self._mixture()
+        progress = LearnProgress(
+            episodes=self.state.episodes,
+            bound=setup.sense * best.lower if best.lower is not None else None,
+            reached=float(setup.sense * mixture.upper[0]) if np.isfinite(mixture.upper[0]) else None,
+            violation=setup.violation(mixture),
+            plans=self.state.plans,
+            seconds=self.seconds,
+            candidates=state.loop.knowledge.candidates,
+        )
+        self.state = replace(self.state, history=(*self.state.history, progress))
+        if self.metric_log is not None:
+            self.metric_log.record_progress(progress)
+        return progress
+
+    def conclude(self, count: int, goal: float | None = None) -> Learned:
+        """Return the policies, evaluated on `count` fresh episodes and certified."""
+        setup, knowledge, dual_bound = self.setup, self.state.loop.knowledge, self.state.dual_bound
+        assert dual_bound is not None  # bounds come before
+        returned = setup.certainty(setup.problem, knowledge, Draw(setup.seed, Purpose.PLAN, 0).generator())
+        self.state = replace(self.state, plans=self.state.plans + returned.plans)
+        estimates, knowledge = self._evaluate(returned, knowledge, count)
+        state = self.state
+        if count:
+            dual_bound = dual_bound.or_better(
+                setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
+            )
+        bounds = with_class_bounds(setup, returned, dual_bound, knowledge, estimates)
+        after = LearnSession(setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal)
+        ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(state.policies, 1)]
+        since = state.restarts.since
+        return Learned(
+            **summarise(setup, dual_bound, returned, bounds, goal=goal)._asdict(),
+            sense="maximize" if setup.problem.maximises else "minimize",
+            outputs=(
+                output_of(setup, "certainty-equivalent policy", returned.policy, bounds),
+                output_of(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
+                output_of(setup, "last-half mixture", mixture_of_policies(ran[since:]), self._last_half()),
+            ),
+            model=returned.mdp,
+            knowledge=knowledge,
+            embedding=returned.embedding.sum(axis=0) if setup.problem.embedding.total else returned.embedding,
+            visits=returned.visits,
+            assumptions=describe_assumptions(setup, knowledge),
+            exploration=describe_exploration(setup),
+            history=drop_invalid_bounds(state.history, knowledge),
+            executed=state.policies,
+            episodes=state.episodes,
+            evaluation_episodes=state.spent,
+            plans=state.plans,
+            seconds=self.seconds,
+            seed=setup.seed,
+            delta=setup.split.delta,
+            values_per_episode=None
+            if state.values_per_episode is None
+            else to_user_units(setup, state.values_per_episode),
+            _session=after,
+        )
+
+    def metrics(self) -> list[Metric]:
+        """Return the numbers since the last call, where they are gathered."""
+        return [] if self.metric_log is None else self.metric_log.take()
+
+    def _timed(self) -> LearnState:
+        return replace(self.state, seconds=self.seconds)
+
+    def _evaluate(
+        self, returned: ReturnedPolicy, knowledge: AbstractKnowledge, count: int
+    ) -> tuple[Estimates, AbstractKnowledge]:
+        """Evaluate the policy on fresh episodes; return the estimates and what is known after them."""
+        if count == 0:
+            return estimate_in_model(self.setup.program, returned.embedding), knowledge
+        first, number = self.state.spent, self.state.rounds + 1
+        self.state = replace(self.state, rounds=number, spent=first + count)
+        return evaluate_policy(self.setup, returned.policy, knowledge, number, first, count)
+
+    def _count_batch(self, state: LearnState) -> LearnState:
+        """Count the pending episodes of a state, and log their values."""
+        if self.metric_log is not None and state.pending:
+            self.metric_log.record_values(state.executed.count + 1, self.setup.linear.payments(state.pending))
+        return count_pending(self.setup, state)
+
+    def _mixture(self) -> Estimates:
+        setup, state = self.setup, self.state
+        embedding = None if state.sums is None else state.sums.mean(latest=False)
+        delta = setup.split.mixture(max(1, setup.linear.numbers.size))
+        return estimate_executed(setup.program, setup.linear, state.executed, embedding, state.executed.count, delta)
+
+    def _last_half(self) -> Estimates:
+        setup, state = self.setup, self.state
+        count = state.restarts.count - state.restarts.since
+        embedding = None if state.sums is None else state.sums.mean(latest=True)
+        delta = setup.split.last_half(max(1, setup.linear.numbers.size))
+        return estimate_executed(setup.program, setup.linear, state.restarts, embedding, count, delta)

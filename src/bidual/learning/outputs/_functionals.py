@@ -1,0 +1,76 @@
+"""Objective and constraints as functionals of episodes: the linear ones, and their ranges over one episode."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.learning.outputs._samples import Payments
+from bidual.models import AbstractKnowledge
+from bidual.planners import ExtendedValueIteration
+from bidual.problem.convex import AbstractProgram
+from bidual.problem.modelling import Problem, linear_part
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Functionals:
+    """The linear ones among f (number 0) and g (from 1 on), with the range of their values over one episode.
+
+    Functionals without such a range are left out: their means have no intervals.
+    """
+
+    payments: Payments
+    numbers: Int[np.ndarray, "r"]
+    low: Float[np.ndarray, "r"]
+    high: Float[np.ndarray, "r"]
+
+
+def functionals(problem: Problem, program: AbstractProgram, knowledge: AbstractKnowledge) -> Functionals:
+    """Collect the functionals that can be averaged over episodes, with ranges from declared bounds."""
+    rows, constants, numbers = _linear_rows(problem, program)
+    low, high = ranges(rows, knowledge)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    rows, constants, numbers, low, high = (part[bounded] for part in (rows, constants, numbers, low, high))
+    payments = Payments(knowledge.pieces, rows, constants)
+    return Functionals(payments, numbers, low + constants, high + constants)
+
+
+def _linear_rows(
+    problem: Problem, program: AbstractProgram
+) -> tuple[Float[np.ndarray, "r H d"], Float[np.ndarray, "r"], Int[np.ndarray, "r"]]:
+    if program.linear is not None:
+        rows, constants = program.linear.functionals()
+        return rows, constants, np.arange(len(rows))
+    x = problem.embedding
+    part = linear_part(problem)
+    if part is None:
+        return np.zeros((0, x.horizon, x.features.dimension)), np.zeros(0), np.zeros(0, dtype=np.int64)
+    straight, names = part
+    affine = straight.program().linear
+    if affine is None:  # CVXPY added variables of its own, for a cumulative sum for example
+        return np.zeros((0, x.horizon, x.features.dimension)), np.zeros(0), np.zeros(0, dtype=np.int64)
+    numbers, start = [], 1
+    for line in problem.lines():
+        numbers += range(start, start + line.bounds.size) if line.name in names else []
+        start += line.bounds.size
+    rows, constants = affine.rows, -affine.limits
+    if problem.objective.expr.is_affine():
+        rows, constants = np.concatenate([affine.objective[None], rows]), np.append(affine.offset, constants)
+        numbers = [0, *numbers]
+    return rows, constants, np.array(numbers, dtype=np.int64)
+
+
+def ranges(
+    rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
+) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
+    """Compute the least and the largest value of an episode, planning with chance in one's favour or against."""
+    model, planner = knowledge.all_supported_laws, ExtendedValueIteration()
+    if model is None:
+        return knowledge.pieces.span(rows)
+    layout = model.restrict(knowledge.pieces)
+    low = np.array([planner(model, layout, row).lower for row in rows])
+    high = np.array([-planner(model, layout, -row).lower for row in rows])
+    slack = 1e-9 * np.maximum(1.0, np.abs(low) + np.abs(high))  # of the planner's arithmetic
+    return low - slack, high + slack

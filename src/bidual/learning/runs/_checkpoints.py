@@ -1,0 +1,109 @@
+"""Checkpoints: files from which a run resumes. The last two are kept, so that one may be damaged."""
+
+import logging
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from bidual._base import archive
+from bidual._base.errors import ArchiveError, RunError
+from bidual.learning.runs._policies import Journal, PolicyPart
+from bidual.learning.runs._states import pack_state, unpack_state
+from bidual.learning.state import LearnState
+from bidual.planners.control import Given
+
+FOLDER = "checkpoints"
+_KIND = "checkpoint"
+_KEPT = 2
+_NAME = re.compile(r"[0-9]{9,}-[0-9]{9,}\.bidual")  # of a part of the policies
+_LOG = logging.getLogger("bidual")
+
+
+class Checkpoints:
+    """The checkpoints of one run; `first` is its state before the first episode."""
+
+    def __init__(self, folder: Path, first: LearnState) -> None:
+        self.folder, self._first = folder / FOLDER, first
+        self._given = _functions(first)
+        self._journal = Journal(folder)
+        self._run = folder
+
+    def latest(self) -> LearnState | None:
+        """Read the newest readable checkpoint and put later ones away; None where there is none."""
+        found = self._paths()
+        for path in found:
+            try:
+                learn_state = self._read(path)
+            except archive.OtherFormat as error:
+                raise RunError(f"the run in {self._run} cannot be resumed: {error}") from error
+            except (ArchiveError, OSError) as error:
+                _LOG.warning("the checkpoint %s cannot be used: %s", path, error)
+                continue
+            for later in found[: found.index(path)]:
+                later.rename(later.with_suffix(".damaged"))
+            if found.index(path):
+                _LOG.warning("going on from the one before it, at episode %d", learn_state.episodes)
+            self._tidy()
+            return learn_state
+        if found:
+            raise RunError(
+                f"no checkpoint of {self._run} can be read: start again in another folder; the same seed gives the "
+                "same run"
+            )
+        self._journal = Journal(self._run)
+        self._tidy()
+        return None
+
+    def write(self, learn_state: LearnState) -> None:
+        """Write the policies, then the checkpoint that names them: a crash in between leaves the one before."""
+        self._journal.write(learn_state.policies)
+        tree, arrays = pack_state(replace(learn_state, policies=()), self._first)
+        manifest = {"course": tree, "policies": [list(part) for part in self._journal.parts]}
+        archive.write(self.folder / f"{learn_state.episodes:09d}.bidual", _KIND, manifest, arrays)
+        for path in self._paths()[_KEPT:]:
+            path.unlink(missing_ok=True)
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("*.bidual"), reverse=True)
+
+    def _read(self, path: Path) -> LearnState:
+        manifest, arrays = archive.read(path, _KIND)
+        try:
+            parts = [PolicyPart(str(name), str(sha256)) for name, sha256 in manifest["policies"]]
+            tree = manifest["course"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArchiveError(f"{path} is not complete ({error!r})") from error
+        if not all(_NAME.fullmatch(part.name) for part in parts):
+            raise ArchiveError(f"{path} names files that are none of its run")
+        learn_state, journal = unpack_state(tree, arrays, self._first), Journal(self._run, parts, self._given)
+        if journal.count != learn_state.episodes:
+            raise ArchiveError(f"{path} is at episode {learn_state.episodes}, but has policies of {journal.count}")
+        shape = self._first.loop.knowledge.shape
+        if _outline(learn_state) != _outline(self._first) or any(policy.shape != shape for policy in journal.distinct):
+            raise ArchiveError(f"{path} is of another problem")
+        self._journal = journal
+        return replace(learn_state, policies=tuple(journal.policies))
+
+    def _tidy(self) -> None:
+        """Remove the remains of a crash: parts that no checkpoint names, and unfinished files."""
+        known = {part.name for part in self._journal.parts}
+        for path in [*self._journal.folder.glob("*.bidual"), *self._journal.folder.glob(".*")]:
+            if path.name not in known:
+                path.unlink(missing_ok=True)
+        for path in self.folder.glob(".*"):
+            path.unlink(missing_ok=True)
+
+
+def _outline(learn_state: LearnState) -> tuple[object, ...]:
+    """Return the properties that every state of a run has in common with its first."""
+    return (
+        *learn_state.loop.knowledge.invariants,
+        learn_state.executed.total.shape,
+        learn_state.sums is None,
+        type(learn_state.loop.memory),
+    )
+
+
+def _functions(first: LearnState) -> Given:
+    """Return the functions that controllers plan with: those of the problem and the model of the run."""
+    return Given(*first.loop.knowledge.functions)

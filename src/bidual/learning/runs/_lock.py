@@ -1,0 +1,70 @@
+"""One process per run: a file lock, which the system releases when the process ends, however it ends."""
+
+import os
+import time
+from pathlib import Path
+
+from bidual._base.errors import BusyError
+
+FILE = "lock"
+_PATIENCE = 0.5  # seconds: a process that only tests the lock holds it for a moment
+
+
+class RunLock:
+    """A lock held from its construction to `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._take(folder)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, folder: Path) -> None:
+        last = time.monotonic() + _PATIENCE
+        while not _try_lock(self._descriptor):
+            if time.monotonic() > last:
+                owner = os.read(self._descriptor, 32).decode(errors="replace").strip() or "unknown"
+                raise BusyError(
+                    f"another process (number {owner}) is writing to {folder}: wait for it, stop it, or use another "
+                    "folder"
+                )
+            time.sleep(0.01)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        """Release the lock."""
+        os.close(self._descriptor)
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether some process holds the lock of a run."""
+    try:
+        descriptor = os.open(folder / FILE, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor, alone=False)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, *, alone: bool = True) -> bool:
+    """Try to take the lock, without waiting; a shared one where `alone` is False."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""The manifest of a run: settings that a resumed run must agree with, and where and with which versions it began."""
+
+import json
+import logging
+import os
+import platform
+import time
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bidual._base import archive
+from bidual._base.checksum import checksum
+from bidual._base.errors import RunError
+from bidual._base.version import __version__
+from bidual.learning.setup import LearnSetup
+from bidual.storage import pack_program
+from bidual.world.envs import AbstractEnvironment, Simulator
+
+FILE = "run.json"
+FORMAT = 1
+_LOG = logging.getLogger("bidual")
+_PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "cvxpy", "clarabel", "gymnasium")
+
+
+def run_settings(setup: LearnSetup, batch: int, task: str | None) -> dict[str, Any]:
+    """Return the settings that a run depends on, by name: values as they are, arrays by their checksums."""
+    pieces = setup.knowledge.pieces
+    header, arrays = pack_program(setup.problem.program())
+    observed = [[position, one.low, one.high, one.noisy, one.at_end] for position, one in pieces.observed]
+    return {
+        "task": task,
+        "seed": setup.seed,
+        "delta": setup.split.delta,
+        "batch": batch,
+        "explorer": repr(setup.explorer),
+        "model that is simulated": _law(setup.env),
+        "steps, states and actions": list(setup.env.shape),
+        "problem": checksum(header, setup.problem.maximises, *arrays.values()),
+        "features": checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
+        **setup.knowledge.settings(),
+    }
+
+
+def _law(env: AbstractEnvironment) -> str | None:
+    """Identify the law that an environment draws from, where it is accessible."""
+    if not isinstance(env, Simulator):
+        return None
+    lists = env.mdp.successors
+    return checksum([], lists.states, lists.probabilities, lists.allowed, env.mdp.initial)
+
+
+def new_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Create the manifest of a new run; `options` are those it was started with, for whoever starts it again."""
+    return {
+        "format": FORMAT,
+        "kind": "run",
+        "task": task,
+        "options": options,
+        "facts": facts,
+        "created": time.time(),
+        "versions": versions(),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "name": platform.node(),
+        },
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of bidual, Python, and the packages that the last bits of a result depend on."""
+    return {"bidual": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+@cache
+def _version(package: str) -> str:
+    """Return the version of a package, cached: the lookup takes longer than most of the rest of storing a run."""
+    return version(package)
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest to a file that people can read."""
+    header = json.dumps(manifest | {"sha256": checksum(manifest)}, indent=1).encode()
+    for left in folder.glob(f".{FILE}.*"):  # by a crash
+        left.unlink(missing_ok=True)
+    archive.put(folder / FILE, lambda file: file.write(header))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest from the folder of a run."""
+    path = folder / FILE
+    if not path.is_file():
+        raise RunError(f"{folder} is not the folder of a run: there is no {FILE} in it ('bidual runs' lists runs)")
+    try:
+        manifest = json.loads(path.read_bytes())
+        written, found, actual = manifest.pop("sha256"), manifest["format"], checksum(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it, or start again in another folder") from error
+    if found != FORMAT:
+        newer = isinstance(found, int) and found > FORMAT
+        remedy = "upgrade bidual" if newer else "use the version of bidual that wrote it"
+        raise RunError(f"{path} has format {found!r}, this bidual reads format {FORMAT}: {remedy}")
+    if actual != written:
+        raise RunError(f"{path} was changed: it does not match its checksum. Restore it, or start again elsewhere")
+    if manifest.get("kind") != "run" or not all(isinstance(manifest.get(key), dict) for key in ("facts", "versions")):
+        raise RunError(f"{path} is not that of a run: restore it, or start again in another folder")
+    return manifest
+
+
+def check_facts(folder: Path, manifest: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Check that a resumed run has the stored settings; raise `RunError` otherwise."""
+    stored = manifest["facts"]
+    for name in {**stored, **facts}:
+        then, now = stored.get(name), facts.get(name)
+        if then != now:
+            values = f": {then} then, {now} now" if len(f"{then}{now}") < 40 else ""  # checksums say nothing to people
+            raise RunError(
+                f"{folder} holds a run with another {name}{values}. Resume it with what it was started with "
+                "('bidual learn --run ... --resume' needs no options), or start a new run in another folder"
+            )
+
+
+def warn_of_versions(folder: Path, manifest: dict[str, Any]) -> None:
+    """Warn where versions differ: the last bits of a result depend on them."""
+    now = versions()
+    for name, then in manifest["versions"].items():
+        if now.get(name) != then:
+            header = "the run in %s was made with %s %s, this is %s: the last bits may differ"
+            _LOG.warning(header, folder, name, then, now.get(name))

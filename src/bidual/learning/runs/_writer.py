@@ -1,0 +1,176 @@
+"""A run that is being stored: when to write, in which order, and how to handle failures."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from bidual._base.errors import ArchiveError, ProblemError, RunError
+from bidual.learning.learned import Learned
+from bidual.learning.learner import Learner
+from bidual.learning.metrics import Metric
+from bidual.learning.runs import _tensorboard
+from bidual.learning.runs._checkpoints import Checkpoints
+from bidual.learning.runs._lock import RunLock
+from bidual.learning.runs._manifest import (
+    FILE,
+    check_facts,
+    new_manifest,
+    read_manifest,
+    warn_of_versions,
+    write_manifest,
+)
+from bidual.learning.runs._store import Store
+from bidual.learning.state import LearnState
+
+SOLUTION = "solution.bidual"
+_LEAST, _MOST = 2.0, 300.0  # seconds between checkpoints
+_SHARE = 0.02  # of the time so far, and of the time to come, that may be lost or spent on them
+
+
+@final
+@dataclass(frozen=True)
+class Folder:
+    """Location and settings of a stored run.
+
+    Args:
+        path: the folder of this run. Runs that share a parent folder share its database.
+        resume: resume the run that is there, if there is one.
+        every: write a checkpoint after so many episodes; by default by the clock, so that it costs next to nothing.
+        task: the name of the task, for lists of runs.
+        options: JSON values to remember, for whoever starts the run again.
+        tensorboard: also write the numbers to ``tensorboard`` in the folder, for TensorBoard.
+    """
+
+    path: str | os.PathLike[str]
+    resume: bool = False
+    every: int | None = None
+    task: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the number of episodes."""
+        whole = isinstance(self.every, int) and not isinstance(self.every, bool)
+        if self.every is not None and not (whole and self.every >= 1):
+            raise ProblemError(f"checkpoints are written every 1, 2, ... episodes; got every={self.every!r}")
+
+
+class RunWriter:
+    """A writer that holds the lock of a run. Use it as a context."""
+
+    def __init__(self, to: Folder, facts: dict[str, Any], first: LearnState, episodes: int) -> None:
+        folder = Path(to.path)
+        self.folder, self.name, self._every = folder, folder.resolve().name, to.every
+        with _translate_errors(folder, 0), ExitStack() as opened:
+            _prepare(folder, resume=to.resume)
+            opened.callback(RunLock(folder).release)
+            self._store = opened.enter_context(Store(folder.resolve().parent))
+            # Existing runs can only be detected behind the lock: another process may just have begun one.
+            self.manifest = _resume_manifest(to, facts) if (folder / FILE).exists() else _begin_manifest(to, facts)
+            self._checkpoints = Checkpoints(folder, first)
+            self.learn_state = self._checkpoints.latest() or first
+            _check_extent(folder, self.learn_state.episodes, episodes)
+            self._board = _tensorboard.open_writer(folder, self.learn_state.episodes) if to.tensorboard else None
+            if self._board is not None:
+                opened.callback(self._board.close)
+            write_manifest(folder, self.manifest)  # from here on something is changed
+            self._store.register(self.name, self.manifest)
+            self._store.forget(self.name, self.learn_state.episodes)
+            self._open = opened.pop_all()
+        self._waiting: list[Metric] = []
+        self.saved, self._began = self.learn_state.episodes, time.perf_counter() - self.learn_state.seconds
+        self._next = time.perf_counter() + _LEAST
+
+    def __enter__(self) -> "RunWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def due(self, episodes: int) -> bool:
+        """Return whether a checkpoint is due: after so many episodes where `every` is set, else by the clock."""
+        if self._every is not None:
+            return episodes - self.saved >= self._every
+        return time.perf_counter() >= self._next
+
+    def write_checkpoint(self, learner: Learner, status: str = "running") -> None:
+        """Write a checkpoint. Metrics go first: those beyond the checkpoint are deleted when the run resumes."""
+        started, learn_state = time.perf_counter(), learner.learn_state()
+        with _translate_errors(self.folder, self.saved):
+            self._store_metrics(status, learn_state.episodes, learner, None)
+            if learn_state.episodes > self.saved or not self.saved:
+                self._checkpoints.write(learn_state)
+        self.saved = learn_state.episodes
+        now = time.perf_counter()
+        self._next = now + min(max(_LEAST, _SHARE * (now - self._began), (now - started) / _SHARE), _MOST)
+
+    def finish(self, learner: Learner, solution: Learned) -> None:
+        """Store the solution and mark the run as finished."""
+        with _translate_errors(self.folder, self.saved):
+            solution.save(self.folder / SOLUTION)
+            self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
+
+    def _store_metrics(self, status: str, episodes: int, learner: Learner, result: dict[str, Any] | None) -> None:
+        self._waiting += learner.metrics()  # kept until they are stored: after an interrupt this is called again
+        self._store.update(self.name, status, episodes, self._waiting, result)
+        stored, self._waiting = self._waiting, []
+        if self._board is not None:
+            _tensorboard.write(self._board, stored)
+
+
+def _begin_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
+    """Create the manifest of a new run."""
+    return new_manifest(facts, to.task, dict(to.options))
+
+
+def _resume_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a resumed run, with the options of today: they may ask for more episodes."""
+    folder = Path(to.path)
+    _check_resume(folder, resume=to.resume)
+    manifest = read_manifest(folder)
+    check_facts(folder, manifest, facts)
+    warn_of_versions(folder, manifest)
+    return manifest | ({"options": dict(to.options)} if to.options else {})
+
+
+def _check_resume(folder: Path, *, resume: bool) -> None:
+    if not resume:
+        raise RunError(f"{folder} already holds a run: resume it (--resume, resume=True) or use another folder")
+
+
+def _prepare(folder: Path, *, resume: bool) -> None:
+    """Create the folder of a new run; one with other files in it is left alone."""
+    if (folder / FILE).exists():
+        _check_resume(folder, resume=resume)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    strangers = sorted(path.name for path in folder.iterdir() if path.name != "lock" and not path.name.startswith("."))
+    if strangers:
+        raise RunError(f"{folder} holds other files ({', '.join(strangers[:3])}): use an empty folder, or a new one")
+
+
+def _check_extent(folder: Path, done: int, episodes: int) -> None:
+    if done > episodes:
+        raise RunError(
+            f"the run in {folder} already has {done} episodes, {episodes} were asked for: ask for as many or more"
+        )
+
+
+@contextmanager
+def _translate_errors(folder: Path, episodes: int) -> Iterator[None]:
+    """Translate file errors into one that says up to where the run is safe."""
+    safe = f"It is stored up to episode {episodes}, and can be resumed from there" if episodes else "Nothing is lost"
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"the run in {folder} cannot be stored: {error}. {safe}") from error
+    except ArchiveError as error:
+        raise RunError(f"the run in {folder} cannot be read: {error}") from error
+    except RunError as error:
+        if not episodes:
+            raise
+        raise RunError(f"{error}. {safe}") from error

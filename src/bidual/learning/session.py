@@ -1,0 +1,160 @@
+"""The session behind a `Learned`: more evaluation, a file, and regret in a true model."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from bidual._base.errors import ProblemError
+from bidual.certificate import ControlEvidence, SampledEvidence, narrow_by_class
+from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
+from bidual.learning.outputs import (
+    DualBound,
+    Estimates,
+    Regret,
+    ReturnedPolicy,
+    estimate_policy,
+    fresh_episodes,
+    regret_of,
+    spans_of,
+)
+from bidual.learning.setup import LearnSetup
+from bidual.learning.summary import output_of, summarise
+from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
+from bidual.problem.modelling import Line
+from bidual.solving.solve import solve
+from bidual.storage import Claim, linear_rows, save_controlled, save_learned
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
+
+
+def drop_invalid_bounds(history: Sequence[LearnProgress], knowledge: AbstractKnowledge) -> tuple[LearnProgress, ...]:
+    """Drop past bounds once an observed signal proves not to be a function of the transition; they assumed it was."""
+    return (
+        tuple(history) if knowledge.signals_consistent else tuple(replace(progress, bound=None) for progress in history)
+    )
+
+
+def evaluate_policy(
+    setup: LearnSetup, policy: AbstractPolicy, knowledge: AbstractKnowledge, number: int, first: int, count: int
+) -> tuple[Estimates, AbstractKnowledge]:
+    """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
+    episodes = fresh_episodes(setup.env, policy, setup.seed, first, count)
+    knowledge = knowledge.update(*episodes)
+    return estimate_policy(setup.program, setup.linear, episodes, setup.corners, setup.split, number), knowledge
+
+
+def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> AbstractCounted:
+    """Return the knowledge that the bound was proved with, but with the signals' consistency in all episodes so far."""
+    assert isinstance(knowledge, AbstractCounted)  # as every table is
+    counts = dual_bound.counts or knowledge.counts
+    return knowledge.at(replace(counts, steady=knowledge.counts.steady))
+
+
+def with_class_bounds(
+    setup: LearnSetup,
+    returned: ReturnedPolicy,
+    dual_bound: DualBound,
+    knowledge: AbstractKnowledge,
+    estimates: Estimates,
+) -> Estimates:
+    """Combine the estimates from episodes with the bounds over the class of laws, where there is one."""
+    if not (knowledge.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
+        return estimates
+    program, known = setup.program, knowledge_of_bound(dual_bound, knowledge)
+    return narrow_by_class(estimates, program, linear_rows(program), returned.policy, known, returned.embedding)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnSession(AbstractLearnSession):
+    """The state of a finished run: its set-up, and the evaluation rounds that were used."""
+
+    setup: LearnSetup
+    dual_bound: DualBound
+    returned: ReturnedPolicy
+    estimates: Estimates
+    knowledge: AbstractKnowledge
+    rounds: int
+    spent: int
+    goal: float | None
+
+    def certify(self, solution: Learned, episodes: int) -> Learned:
+        """Run one more evaluation round; the bounds of all rounds hold together."""
+        setup, number = self.setup, self.rounds + 1
+        new, knowledge = evaluate_policy(setup, solution.policy, self.knowledge, number, self.spent, episodes)
+        both = self.estimates.combine(new)
+        dual_bound = self.dual_bound.or_better(
+            setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
+        )
+        after = replace(
+            self, estimates=both, dual_bound=dual_bound, knowledge=knowledge, rounds=number, spent=self.spent + episodes
+        )
+        bounded = with_class_bounds(setup, self.returned, dual_bound, knowledge, both)
+        first = output_of(setup, solution.outputs[0].name, solution.policy, bounded)
+        return replace(
+            solution,
+            **summarise(setup, dual_bound, self.returned, bounded, goal=self.goal)._asdict(),
+            knowledge=knowledge,
+            history=drop_invalid_bounds(solution.history, knowledge),
+            outputs=(first, *solution.outputs[1:]),
+            evaluation_episodes=after.spent,
+            _session=after,
+        )
+
+    def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
+        """Write evidence and claims to one file."""
+        setup, policy = self.setup, solution.policy
+        if isinstance(self.knowledge, ControlKnowledge):
+            self._save_controls(solution, self.knowledge, path)
+            return
+        if isinstance(policy, DecodedPolicy):
+            policy.save(path)  # nothing is claimed that a file could prove
+            return
+        assert isinstance(policy, MarkovPolicy)
+        evidence = SampledEvidence(
+            program=setup.program,
+            knowledge=knowledge_of_bound(self.dual_bound, self.knowledge),
+            policy=policy,
+            record=self.dual_bound.record,
+            split=setup.split,
+            linear=spans_of(setup.linear),
+            corners=None if setup.corners is None else setup.corners.spans,
+            rounds=self.estimates.rounds,
+            embedding=self.returned.embedding,
+        )
+        save_learned(path, evidence, self._lines(solution), self.goal, solution.to_dict())
+
+    def _lines(self, solution: Learned) -> list[Line]:
+        """Return the constraint rows with the limits of the solution: parameters may have other values by now."""
+        pairs = zip(self.setup.problem.lines(), solution.constraints, strict=True)
+        return [line._replace(bounds=constraint.limits) for line, constraint in pairs]
+
+    def _save_controls(self, solution: Learned, knowledge: ControlKnowledge, path: str | os.PathLike[str]) -> None:
+        setup, source = self.setup, self.dual_bound.controls or knowledge
+        assert isinstance(solution.policy, ControlPolicy | Mixture)
+        evidence = ControlEvidence(
+            program=setup.program,
+            pieces=knowledge.pieces,
+            record=self.dual_bound.record,
+            laws=None if self.dual_bound.controls is None else self.dual_bound.controls.laws,
+            split=setup.split,
+            linear=spans_of(setup.linear),
+            corners=None if setup.corners is None else setup.corners.spans,
+            rounds=self.estimates.rounds,
+            embedding=self.returned.embedding,
+        )
+        claim = Claim(self._lines(solution), self.goal, solution.to_dict())
+        save_controlled(path, solution.policy, evidence, source, claim)
+
+    def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
+        """Evaluate every executed policy in `truth`, against the optimum there."""
+        executed = [policy for policy in solution.executed if not isinstance(policy, ControlPolicy)]
+        if len(executed) < len(solution.executed):
+            raise ProblemError("regret is told for finite models: controllers have none to be evaluated in")
+        best = solve(self.setup.problem, truth)
+        psi = self.setup.problem.embedding.features.stage(truth.successors)
+        optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
+        if optimum is None:
+            raise ProblemError("the problem has no known optimum in this model, so there is no regret against it")
+        return regret_of(self.setup.program, psi, truth, executed, optimum)

@@ -1,0 +1,127 @@
+"""Estimates and bounds in the user's terms: a status, intervals and assumptions, in their names, senses and units."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bidual._base.status import Status
+from bidual.certificate import Certificate
+from bidual.certificate.constraints import (
+    Conflict,
+    ConstraintResult,
+    constraint_results,
+    find_conflict,
+    status_of_learned,
+)
+from bidual.learning.learned import Interval, Output
+from bidual.learning.outputs import DualBound, Estimates, ReturnedPolicy
+from bidual.learning.setup import LearnSetup
+from bidual.models import AbstractKnowledge
+from bidual.problem.modelling import row_slices
+from bidual.world.policies import AbstractPolicy, Mixture, Played, find_distinct
+
+
+class Summary(NamedTuple):
+    """The certified facts about the policy that learning returns."""
+
+    status: Status
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+
+
+def summarise(
+    setup: LearnSetup,
+    dual_bound: DualBound,
+    returned: ReturnedPolicy,
+    estimates: Estimates,
+    *,
+    goal: float | None = None,
+) -> Summary:
+    """Derive status, bounds and constraints of the policy."""
+    over, g = setup.over(estimates), estimates.mean[1:]
+    certificate = Certificate(
+        value=float(estimates.mean[0]),
+        upper=float(estimates.upper[0]),
+        lower=dual_bound.lower,
+        conflict=dual_bound.conflict,
+        g=g,
+        violations=setup.program.violations(g),
+        violations_upper=over,
+        embedding=returned.embedding,
+        visits=returned.visits,
+    )
+    lines = setup.problem.lines()
+    conflict = None
+    if dual_bound.record is not None and dual_bound.conflict is not None:
+        conflict = find_conflict(lines, setup.program, certificate, dual_bound.record)
+    pays = certificate.upper if np.isfinite(certificate.upper) else None
+    ends = (None if end is None else setup.sense * end for end in (dual_bound.lower, pays))
+    lower, upper = ends if setup.sense > 0 else reversed(list(ends))
+    gap = None if lower is None or upper is None else upper - lower
+    return Summary(
+        status=status_of_learned(certificate, gap, goal),
+        value=float(setup.sense * estimates.mean[0]) + 0.0,
+        lower=lower,
+        upper=upper,
+        constraints=constraint_results(lines, certificate, returned.gamma),
+        conflict=conflict,
+    )
+
+
+def constraints_at(setup: LearnSetup, estimates: Estimates) -> tuple[ConstraintResult, ...]:
+    """Return the constraints of a policy of which only estimates are known."""
+    g, nothing = estimates.mean[1:], np.zeros((0, 0))
+    certificate = Certificate(
+        value=float(estimates.mean[0]),
+        upper=float(estimates.upper[0]),
+        lower=None,
+        conflict=None,
+        g=g,
+        violations=setup.program.violations(g),
+        violations_upper=setup.over(estimates),
+        embedding=nothing,
+        visits=nothing,
+    )
+    return constraint_results(setup.problem.lines(), certificate, None)
+
+
+def output_of(setup: LearnSetup, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
+    """A policy with its intervals."""
+    constraints, parts = {}, (estimates.mean, estimates.lower, estimates.upper)
+    for line, rows in row_slices(setup.problem.lines()):
+        g = estimates.mean[1:][rows]
+        worst = int(np.argmax(np.abs(g) if line.sense == "==" else g))
+        numbers = [part[1:][rows][worst] for part in parts]
+        constraints[line.name] = _interval(*(line.bounds[worst] + line.sign * number for number in numbers))
+    objective = _interval(*(setup.sense * part[0] for part in parts))
+    return Output(name, policy, objective, constraints, estimates.episodes)
+
+
+def _interval(value: float, *ends: float) -> Interval:
+    low, high = sorted(float(end) for end in ends)
+    return Interval(float(value) + 0.0, low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+
+
+def mixture_of_policies(policies: Sequence[Played]) -> Mixture:
+    """Return the uniform mixture of the policies of single episodes, each distinct one once.
+
+    Distinct by their actions: a restored run has its policies as other objects.
+    """
+    members, order = find_distinct(policies)
+    weights = np.bincount(order, minlength=len(members)).astype(np.float64)
+    return Mixture(weights / weights.sum(), tuple(members))
+
+
+def describe_exploration(setup: LearnSetup) -> str:
+    """Return how episodes were chosen, and what is proved of that."""
+    return setup.knowledge.exploration(setup.explorer.guarantee)
+
+
+def describe_assumptions(setup: LearnSetup, knowledge: AbstractKnowledge) -> tuple[str, ...]:
+    """Describe the assumptions of the bounds."""
+    observed, split = setup.problem.embedding.features.observed, setup.split
+    return knowledge.assumptions(setup.program, [name for name, _ in observed], split.delta, split.model)

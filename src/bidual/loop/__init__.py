@@ -1,0 +1,1 @@
+"""The loop of the three players: over a known model, and over an environment."""

@@ -1,0 +1,162 @@
+"""Exploration with controls: optimistic dynamics, and the problem solved in them by a sampling planner.
+
+Algorithm 2 of the paper with its oracle replaced: the optimistic plan is found by sampling, so its value bounds
+nothing, and this exploration is a heuristic. Dual player, planner and model share the loop of all explorers.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._base.errors import ProblemError
+from bidual._base.keys import Draw
+from bidual.dual import FollowTheLeader, GradientAscent
+from bidual.loop.explorers._base import AbstractExplorer, Choice
+from bidual.loop.explorers._inner import AbstractInner, Corrective
+from bidual.loop.explorers._linearised import choose_inner
+from bidual.loop.explorers._steps import DualSteps, first_Gamma
+from bidual.loop.explorers._turns import TurnState, choose_member
+from bidual.models import AbstractModel, ControlKnowledge
+from bidual.planners import AbstractPlanner
+from bidual.planners.control import (
+    AbstractExecution,
+    AbstractOptimism,
+    AbstractSearch,
+    Among,
+    Chain,
+    CheapestAmong,
+    Descent,
+    Mpc,
+    Regulator,
+    icem,
+)
+from bidual.planners.control import Thompson as PosteriorSample
+from bidual.problem.convex import AbstractProgram, VariationalProgram
+from bidual.problem.modelling import variational
+from bidual.world.policies import ControlPolicy, RandomControls
+
+
+class ControlPlans(NamedTuple):
+    """The start of the next inner solve or the state of the primal-dual steps, and the debts between members."""
+
+    warm: Any
+    steps: DualSteps | None = None
+    turn_state: TurnState | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Controls(AbstractExplorer[ControlPlans]):
+    """An explorer that plans controls before every episode, in the dynamics that an optimism chooses.
+
+    Members of a mixture of plans are run in turn, so that over the episodes they add up to it.
+
+    The defaults failed least, among those tried, on eight tasks with all laws learned (docs/control.md). They plan 50
+    steps ahead: if good paths earn nothing within 50 steps, use `Mpc(5, n)` or `Feedback()`.
+
+    Args:
+        optimism: the choice of the dynamics to plan in: `bd.control.Thompson()`, `Hallucinated(beta)`, ...
+        sampler: the search for sequences of controls: `bd.control.icem()`, `mppi()`, ...; `Chain(icem(), Descent())`
+            descends from the sampled sequence.
+        execution: the rule that turns a sequence into a policy: `bd.control.Feedback()`, an explicit law that can be
+            stored and run by other programs, `Mpc(every=5)` or `OpenLoop()`.
+        dual: None, to solve the problem over plans before every episode; or the dual player of primal-dual steps, one
+            for every episode, as the paper's Algorithm 2 has it: `GradientAscent()` or `FollowTheLeader()`.
+        inner: the solver of the problem without steps; by default the one for its kind of program.
+        rollouts: number of paths of the model in the average that estimates an embedding.
+        warmup: episodes of random controls before the first plan.
+        push: the deviation of these controls, in halves of the range of a control.
+    """
+
+    optimism: AbstractOptimism = field(default_factory=lambda: PosteriorSample(0.3))
+    sampler: AbstractSearch = field(default_factory=lambda: Chain(icem(64, 3, deviation=1.0), Descent(4)))
+    execution: AbstractExecution = field(default_factory=lambda: Mpc(5, 50))
+    dual: GradientAscent | FollowTheLeader | None = None
+    inner: AbstractInner[Any, Any] | None = None
+    rollouts: int = 8
+    warmup: int = 1
+    push: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.warmup < 1:
+            raise ProblemError(f"warmup must be at least 1: nobody knows where episodes begin; got {self.warmup!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """None: the planner is a heuristic."""
+        steps = "" if self.dual is None else "primal-dual steps and "
+        plans = f"by {steps}controls planned in {self.optimism.description}"
+        return f"{plans}: a sampling planner is a heuristic, no rate is proved"
+
+    def init(self, program: AbstractProgram, knowledge: ControlKnowledge) -> ControlPlans:
+        """Return a memory without plans."""
+        if self.dual is None:
+            return ControlPlans(self._inner(program).init(program))
+        functions = _with_conjugates(program, knowledge)
+        dual = self.dual
+        if dual.Gamma is None:
+            dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
+        return ControlPlans(None, DualSteps(functions, knowledge.pieces, dual, dual.init(functions)))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ControlPlans, knowledge: ControlKnowledge, draw: Draw
+    ) -> tuple[Choice, ControlPlans]:
+        """Return random controls during the warm-up, then solve the problem anew."""
+        if knowledge.episodes < self.warmup:
+            return Choice(_random_controls(knowledge, self.push), 0), memory
+        model, planner = self._draw_models(knowledge, draw)
+        if memory.steps is not None:
+            return _take_step(memory.steps, model, planner, knowledge)
+        mixed, warm = self._inner(program)(program, model, knowledge.stage, planner, memory.warm)
+        if not mixed.expected:
+            return Choice(mixed.pick(draw.uniform()), mixed.plans), ControlPlans(warm)
+        place, turn_state = choose_member(program, mixed, memory.turn_state)
+        return Choice(mixed.policies[place], mixed.plans, mixed.expected[place]), ControlPlans(
+            warm, turn_state=turn_state
+        )
+
+    def _inner(self, program: AbstractProgram) -> AbstractInner[Any, Any]:
+        return choose_inner(self.inner, program, Corrective(gap=None, max_plans=8))
+
+    def _draw_models(self, knowledge: ControlKnowledge, draw: Draw) -> tuple[AbstractModel, AbstractPlanner[Any]]:
+        members = self.optimism(knowledge.world, draw.generator())
+        regulator = Regulator(self.sampler, self.execution, self.rollouts, draw)
+        return (members[0], regulator) if len(members) == 1 else (Among(members), CheapestAmong(regulator))
+
+
+def _take_step(
+    steps: DualSteps, model: AbstractModel, planner: AbstractPlanner[Any], knowledge: ControlKnowledge
+) -> tuple[Choice, ControlPlans]:
+    """Plan for the present cost, and take one step of the dual player; plans for its bounds are not run."""
+    dual, duals, aside = steps.dual, steps.duals, 0
+    while duals.soft or duals.memory.bounding:
+        duals = dual.step(steps.program, duals, planner(model, knowledge.stage, duals.theta))
+        aside += 1
+    plan = planner(model, knowledge.stage, duals.theta)
+    after = steps._replace(duals=dual.step(steps.program, duals, plan))
+    return Choice(plan.actions, aside + 1, plan.embedding), ControlPlans(None, after)
+
+
+def _with_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> VariationalProgram:
+    """Build the problem with a conjugate for every function; the compact sets come from the bounds of the signals."""
+
+    def least(theta: Float[np.ndarray, "H d"]) -> float:
+        low = float(knowledge.pieces.span(theta[None])[0][0])
+        if not np.isfinite(low):
+            raise ProblemError(
+                "primal-dual steps need a compact set that holds every embedding, and a signal of the problem has no "
+                "bounds: declare them, bd.features.signal(function, low, high), or leave out the dual player"
+            )
+        return low
+
+    return variational(program, None, least)
+
+
+def _random_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
+    """Return random controls within their limits."""
+    H, n, _ = knowledge.shape
+    low, high = knowledge.limits
+    return ControlPolicy(RandomControls(H, n, low, high, push), low, high, knowledge.discrete)

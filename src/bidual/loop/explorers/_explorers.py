@@ -1,0 +1,201 @@
+"""Explorers for tabular models: optimistic, by posterior samples, greedy, and several in turn."""
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from bidual._base.errors import ProblemError
+from bidual._base.keys import Draw
+from bidual.loop.explorers._base import AbstractExplorer, Choice
+from bidual.loop.explorers._inner import AbstractInner
+from bidual.loop.explorers._lazy import ReplanState, all_laws, one_law, planned
+from bidual.loop.explorers._linearised import choose_inner
+from bidual.loop.explorers._replanning import AbstractReplanning, Growth
+from bidual.models import AbstractCounted
+from bidual.problem.convex import AbstractProgram
+from bidual.world.policies import ControlPolicy, DeterministicPolicy
+
+
+@final
+@dataclass(frozen=True)
+class Optimistic(AbstractExplorer[ReplanState]):
+    """An explorer that solves the problem under the most favourable law that may be true.
+
+    Promising actions are tried until they prove good or bad. Constraints hold under the optimistic law, not under the
+    true one, while learning.
+    """
+
+    inner: AbstractInner[Any, Any] | None = None  # None: the one for the kind of program
+    replanning: AbstractReplanning = field(default_factory=Growth)
+
+    @property
+    def guarantee(self) -> str:
+        """Regret and violation of the order of the square root of the number of episodes."""
+        return "optimistically: regret and violation of order sqrt(episodes)"
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
+        """Return a memory without plans."""
+        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, ReplanState]:
+        """Plan over all laws that may be true, if the last plan is out of date."""
+        return planned(
+            choose_inner(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: all_laws(knowledge),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Thompson(AbstractExplorer[ReplanState]):
+    """An explorer that solves the problem under a law drawn from the posterior.
+
+    It finds good policies early. No bound is known with constraints, and on large maps the lower bound stays open:
+    rows that are bad under every draw are never tried.
+    """
+
+    inner: AbstractInner[Any, Any] | None = None  # None: the one for the kind of program
+    replanning: AbstractReplanning = field(default_factory=Growth)
+
+    @property
+    def guarantee(self) -> str:
+        """None with constraints."""
+        return "by posterior draws: no rate is proved with constraints"
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
+        """Return a memory without plans."""
+        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, ReplanState]:
+        """Draw a law and plan in it, if the last plan is out of date."""
+        return planned(
+            choose_inner(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: one_law(knowledge, lambda: knowledge.draw_posterior_sample(draw.generator())),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Greedy(AbstractExplorer[ReplanState]):
+    """An explorer that solves the problem in the smoothed model, without exploration.
+
+    It learns most about the actions of its own policy, and may never try others. Use it as a part of another explorer.
+    """
+
+    inner: AbstractInner[Any, Any] | None = None  # None: the one for the kind of program
+    replanning: AbstractReplanning = field(default_factory=Growth)
+
+    @property
+    def guarantee(self) -> str:
+        """None at all."""
+        return "greedily: no rate is proved"
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
+        """Return a memory without plans."""
+        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, ReplanState]:
+        """Plan in the smoothed model, if the last plan is out of date."""
+        return planned(
+            choose_inner(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: one_law(knowledge, lambda: knowledge.estimate),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class EpsilonGreedy(AbstractExplorer[ReplanState]):
+    """The greedy explorer with a random action at every step with probability `epsilon`.
+
+    It discovers rewards within reach of a few random actions in a row, and takes exponentially long for others.
+    """
+
+    epsilon: float = 0.1
+    inner: AbstractInner[Any, Any] | None = None  # None: the one for the kind of program
+    replanning: AbstractReplanning = field(default_factory=Growth)
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        if not 0 <= self.epsilon <= 1:
+            raise ProblemError(f"epsilon is a probability, from 0 to 1; got {self.epsilon!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """None that is not exponential in the horizon."""
+        return "greedily with random actions: no rate is proved"
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
+        """Return a memory without plans."""
+        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, ReplanState]:
+        """Plan in the smoothed model; a step is reached once per episode, so its action can be drawn beforehand."""
+        choice, memory = planned(
+            choose_inner(self.inner, program),
+            self.replanning,
+            program,
+            memory,
+            knowledge,
+            draw,
+            lambda: one_law(knowledge, lambda: knowledge.estimate),
+        )
+        assert not isinstance(choice.policy, ControlPolicy)  # plans in tables are tables
+        rng, actions = draw.generator(), choice.policy.actions
+        allowed = knowledge.counts.support.allowed
+        anything = np.argmax(rng.random((*actions.shape, allowed.shape[1])) * allowed, axis=-1)
+        mixed = np.where(rng.random(actions.shape) < self.epsilon, anything, actions).astype(actions.dtype)
+        return Choice(
+            knowledge.to_environment_policy(DeterministicPolicy(mixed, allowed.shape[1])), choice.plans
+        ), memory
+
+
+@final
+@dataclass(frozen=True)
+class Alternating(AbstractExplorer[tuple[Any, ...]]):
+    """Several explorers in turn.
+
+    Optimism closes the bound; posterior draws find the policy, and learn the laws along it.
+    """
+
+    members: tuple[AbstractExplorer[Any], ...] = (Optimistic(), Thompson())
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee of each, for its own episodes."""
+        return f"in turn {'; '.join(member.guarantee for member in self.members)}"
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> tuple[Any, ...]:
+        """Return the first memories of all members."""
+        return tuple(member.init(program, knowledge) for member in self.members)
+
+    def __call__(
+        self, program: AbstractProgram, memory: tuple[Any, ...], knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, tuple[Any, ...]]:
+        """Call the member whose turn it is."""
+        turn = (draw.number - 1) % len(self.members)
+        choice, own = self.members[turn](program, memory[turn], knowledge, draw)
+        return choice, (*memory[:turn], own, *memory[turn + 1 :])

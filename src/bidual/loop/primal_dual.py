@@ -1,0 +1,80 @@
+"""The loop: the dual player chooses a cost, the planner computes the cheapest policy, the dual player updates."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, final
+
+from bidual._base.errors import ProblemError
+from bidual.dual import AbstractDual, ConicCorrective, Duals, FullyCorrective, Program, Reply
+from bidual.models import AbstractModel, Layout, Stage
+from bidual.planners import AbstractPlanner, AbstractSoftPlanner, Plan
+from bidual.problem.convex import AbstractProgram
+from bidual.problem.features import Psi
+
+M = TypeVar("M", bound=AbstractModel)
+Memory = TypeVar("Memory")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Iteration(Generic[Memory]):
+    """One iteration of the loop: the plan, and the state of the dual player after it.
+
+    Number 0 is the state before the first new plan, where plans were known: it has no plan of its own.
+    """
+
+    number: int
+    reply: Reply | None
+    duals: Duals[Memory]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this iteration."""
+        assert self.reply is not None  # only number 0 has none
+        return self.reply.plan
+
+
+def primal_dual(
+    program: Program,
+    psi: Psi | Layout | Stage,
+    model: M,
+    planner: AbstractPlanner[M],
+    dual: AbstractDual[Program, Memory],
+    known: Sequence[Reply] = (),
+) -> Iterator[Iteration[Memory]]:
+    """Iterate variational primal-dual policy optimisation, until the caller stops."""
+    features: Any = psi if isinstance(psi, Layout) else model.restrict(psi)
+    duals = dual.restart(program, known) if known else dual.init(program)
+    if duals.weights.size:
+        yield Iteration(0, None, duals)
+    for number in itertools.count(1):
+        reply = Reply(duals.theta, duals.gamma, _answer(planner, model, features, duals))
+        planner = planner.after(reply.plan)
+        duals = dual.step(program, duals, reply.plan)
+        yield Iteration(number, reply, duals)
+
+
+def corrective_loop(
+    program: AbstractProgram,
+    psi: Psi | Layout | Stage,
+    model: M,
+    planner: AbstractPlanner[M],
+    known: Sequence[Reply] = (),
+    *,
+    smoothing: float = 0.3,
+) -> Iterator[Iteration[Any]]:
+    """Run the loop with the corrective dual player for this kind of program."""
+    return program.dispatch(
+        lambda rows: primal_dual(rows, psi, model, planner, FullyCorrective(smoothing), known),
+        lambda cones: primal_dual(cones, psi, model, planner, ConicCorrective(smoothing), known),
+    )
+
+
+def _answer(planner: AbstractPlanner[M], model: M, features: Any, duals: Duals[Any]) -> Plan:  # noqa: ANN401
+    """Compute the cheapest plan, or the soft one if the dual player requests it."""
+    if not duals.soft:
+        return planner(model, features, duals.theta)
+    if not isinstance(planner, AbstractSoftPlanner):
+        raise ProblemError(f"this dual player asks for soft plans, which {type(planner).__name__} cannot make")
+    return planner.soft(model, features, duals.theta)

@@ -1,0 +1,1 @@
+"""Low-rank models learned from finite classes of candidate factors."""

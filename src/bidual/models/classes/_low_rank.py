@@ -1,0 +1,300 @@
+"""`LowRank`: transitions with two unknown factors, each one of a list of candidates, learned by their likelihood."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+from scipy.special import softmax
+
+from bidual._base.checksum import checksum
+from bidual._base.errors import EnvError, ModelError
+from bidual._base.types import Episode
+from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts
+from bidual.models._known import Known
+from bidual.models.classes._collection import COLLECTIONS, Rollout, insert_random_action
+from bidual.models.classes._factors import Factors, read_factors
+from bidual.models.classes._likelihood import (
+    CLASS_SETS,
+    VALID,
+    add_episodes,
+    compute_likelihoods,
+    find_likely,
+    find_near_best,
+    mixture_log_likelihood,
+    no_likelihoods,
+)
+from bidual.models.classes._plausible import Candidates, Plausible
+from bidual.models.counts._arrivals import NOISE
+from bidual.models.counts._counted import AbstractCounted
+from bidual.models.counts._counts import Counts, no_counts
+from bidual.models.counts._support import NOBODY, Support, read_absorbing, read_support
+from bidual.problem.features import Psi
+from bidual.world.mdp import TabularMDP, check_initial
+from bidual.world.policies import DeterministicPolicy, Played
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LowRank(AbstractDeclaration):
+    """A finite class of low-rank laws: P_h(s' | s, a) = phi_h(s, a) . mu_h(s'), the true phi and mu among candidates.
+
+    The truth is assumed to be among them, until episodes prove that it is not.
+
+    Args:
+        phis: candidates for phi, arrays (S, A, d).
+        mus: candidates for mu, arrays (d, S). Every phi with every mu must be a law.
+        shared: whether all steps have the same candidates (though not the same truth); otherwise `phis` and `mus` are
+            lists with the candidates of every step.
+        set: which candidates may still be true. "likelihood": those whose likelihood is close to the best; "paper":
+            those whose laws are close to the best one at the sampled pairs, as in the paper.
+        c: the constant of the paper's set. Below 8 the set may lose the truth, and no bound is claimed.
+        collection: the rollouts of a plan. "one-rollout": the plan, with one action at random; "paper": that for every
+            step in turn, learning only from the step with the random action.
+        delta: the failure probability of the set, if less than the half of its own that `learn` gives to the model.
+        absorbing: states that are never left.
+        initial: the start state, or law over states (S,); None: the environment's own where it has one, else learned.
+    """
+
+    phis: Iterable[Any]
+    mus: Iterable[Any]
+    shared: bool = True
+    set: str = "likelihood"
+    c: float = VALID
+    collection: str = "one-rollout"
+    delta: float | None = None
+    absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
+    initial: int | ArrayLike | None = None
+
+    sets = CLASS_SETS
+    steps_apart = True
+    subject = "a class of laws"
+
+    def __post_init__(self) -> None:
+        """Check the settings that do not depend on an environment; iterators of candidates are stored as tuples."""
+        if self.set not in CLASS_SETS:
+            raise ModelError(f"set must be one of {', '.join(CLASS_SETS)}; got {self.set!r}")
+        if self.collection not in COLLECTIONS:
+            raise ModelError(f"collection must be one of {', '.join(COLLECTIONS)}; got {self.collection!r}")
+        if not self.c > 0:
+            raise ModelError(f"the constant c of the paper's set must be positive; got {self.c!r}")
+        for name in ("phis", "mus"):
+            given = getattr(self, name)
+            try:
+                kept = tuple(given) if self.shared else tuple(tuple(step) for step in given)
+            except TypeError:
+                what = "a list of arrays" if self.shared else "a list with a list of arrays for every step"
+                raise ModelError(f"{name} must be {what}; got {given!r:.80}") from None
+            object.__setattr__(self, name, kept)
+
+    def adapt(self, confidence: str | None, *, per_step: bool, paper: bool) -> "LowRank":
+        """Return the same with another set of laws, or with the set and the rollouts of the paper's Algorithm 3."""
+        del per_step  # there are candidates for every step in any case
+        if paper:
+            return replace(self, set=confidence or "paper", collection="paper")
+        return replace(self, set=confidence or self.set)
+
+    def start(self, facts: EnvironmentFacts) -> "ClassKnowledge":
+        """Return what is known before the first episode, with what an environment itself tells."""
+        pieces, horizon, allowed = facts.pieces, facts.horizon, facts.allowed
+        factors = read_factors(self.phis, self.mus, shared=self.shared, horizon=horizon, allowed=allowed)
+        ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(facts.absorbing))
+        law = facts.initial if self.initial is None else check_initial(self.initial, len(allowed))
+        noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
+        counts = no_counts(class_support(factors, ends, allowed), noisy, horizon)
+        known = counts, pieces, horizon, law, self._share(facts.delta), self.set
+        return ClassKnowledge(*known, factors, no_likelihoods(factors), float(self.c), self.collection)
+
+    def _share(self, most: float) -> float:
+        """Return the failure probability of the set, which is at most `most`."""
+        if self.delta is None:
+            return most
+        if not 0 < self.delta <= most:
+            raise ModelError(
+                f"delta of the class must be in (0, {most:g}], the share of the model in learn's own delta; "
+                f"got {self.delta!r}: give learn a larger one, or leave that of the class away"
+            )
+        return float(self.delta)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ClassKnowledge(AbstractCounted):
+    """Knowledge from likelihoods of the candidates of every step."""
+
+    factors: tuple[Factors, ...]
+    likelihoods: Float[np.ndarray, "H n"]
+    c: float
+    collection: str = "one-rollout"
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts per plan: one, or one for every step."""
+        return max(1, self._steps) if self.collection == "paper" else 1
+
+    def rollout(self, policy: Played, number: int) -> Rollout:
+        """Return the policy with one action at random."""
+        assert isinstance(policy, DeterministicPolicy)  # there is nothing to decode here
+        return insert_random_action(policy, self.counts.support.allowed, self.collection, self._steps, number)
+
+    def update(self, *episodes: Episode) -> "ClassKnowledge":
+        """Learn from episodes; raise where every candidate gives one of them probability 0."""
+        if not episodes:
+            return self
+        self.check_starts(episodes)
+        likelihoods = add_episodes(self.likelihoods, self.factors, episodes)
+        excluded = np.flatnonzero(likelihoods.max(axis=1) == -np.inf)
+        if excluded.size:
+            raise EnvError(self._explain_exclusion(int(excluded[0]), episodes))
+        counts = self.counts.update(*episodes)
+        return replace(self, counts=counts, likelihoods=likelihoods)
+
+    def at(self, counts: Counts) -> "ClassKnowledge":
+        """Return the knowledge for which these counts are all the evidence: likelihoods are functions of them."""
+        return replace(self, counts=counts, likelihoods=compute_likelihoods(self.factors, counts))
+
+    def build_confidence_set(self) -> Plausible:
+        """Return all combinations of candidates that may be true; raise where none is proved to be."""
+        self._check_class()
+        best = self.likelihoods.argmax(axis=1)
+        return Plausible(self.factors, self._inside, best, self.counts, self.initial, self.delta, self._log_share)
+
+    def draw_posterior_sample(self, rng: np.random.Generator) -> tuple[Known, Psi]:
+        """Draw one combination by the likelihoods of its candidates, and return it with the features under it."""
+        return self.single(self._draw_law(rng))
+
+    def laws(self, rng: np.random.Generator, number: int) -> list[TabularMDP]:
+        """Draw several such combinations, as models."""
+        return [self.model(self._draw_law(rng)) for _ in range(number)]
+
+    def compute_smoothed_estimate(self) -> Float[np.ndarray, "law S A K"]:
+        """Return the mean of the candidates, weighted by their likelihoods."""
+        laws = []
+        for one, likelihoods in zip(self.factors, self.likelihoods, strict=True):
+            weights = softmax(likelihoods[: one.count]).reshape(len(one.phis), len(one.mus))
+            laws.append(np.einsum("isad,idt->sat", one.phis, np.tensordot(weights, one.mus, axes=1), optimize=True))
+        return self._restrict_to_lists(np.stack(laws))
+
+    @property
+    def certifies(self) -> bool:
+        """Whether the set is proved to hold the truth with the claimed probability."""
+        return self.set == "likelihood" or self.c >= VALID
+
+    @property
+    def bounds_policies(self) -> bool:
+        """A few laws are left, and what a policy pays under each of them can be computed."""
+        return True
+
+    def law_settings(self) -> str:
+        """Return the checksum of candidates and settings."""
+        arrays = (part for one in self.factors for part in (one.phis, one.mus))
+        return checksum([self.c, self.collection], *arrays)
+
+    def law_assumptions(self) -> list[str]:
+        """Return that the truth is in the class, or that the set may have lost it."""
+        if not self.certifies:
+            lost = "may have lost the true one: no bound is claimed"
+            return [f"the set of laws has the constant {self.c:g} < 8 and {lost}"]
+        most = max(one.count for one in self.factors)
+        return [f"the true law of every step is one of {most} candidates, and nothing seen so far excludes that"]
+
+    def exploration(self, guarantee: str) -> str:
+        """Return the guarantee under the condition that plans are optimal."""
+        # Beyond 10 000 combinations the cheapest one is searched for and not always found.
+        return f"{guarantee}, of plans, if they are the cheapest over the class; every rollout has one action at random"
+
+    @property
+    def candidates(self) -> Candidates:
+        """The numbers of candidates of every step that may still be true."""
+        return Candidates(tuple(self._inside.sum(axis=1).tolist()), tuple(one.count for one in self.factors))
+
+    @property
+    def left(self) -> Int[np.ndarray, "H"]:
+        """These numbers as an array."""
+        return np.array(self.candidates.left)
+
+    @cached_property
+    def _inside(self) -> Bool[np.ndarray, "H n"]:
+        """A mask of the candidates that may be true, if one of every step is."""
+        if self.set == "likelihood":
+            return find_likely(self.likelihoods, np.array([one.count for one in self.factors]), self._log_share)
+        return find_near_best(self.likelihoods, self.factors, self.counts.pairs, self._log_share, self.c)
+
+    @property
+    def _steps(self) -> int:
+        """The number of first steps whose law matters: that of the last one does only for signals on arrival."""
+        return self.horizon if self.pieces.arrivals or self.pieces.observed else self.horizon - 1
+
+    @property
+    def _log_share(self) -> float:
+        """log(claims / delta): there are H claims, one per step, and one about the start where it is learned."""
+        delta = self.delta * (1 - NOISE) if self.counts.noisy.any() else self.delta
+        return float(np.log((self.horizon + (self.initial is None)) / delta))
+
+    def _draw_law(self, rng: np.random.Generator) -> Float[np.ndarray, "H S A K"]:
+        laws = []
+        for one, likelihoods in zip(self.factors, self.likelihoods, strict=True):
+            number = rng.choice(one.count, p=softmax(likelihoods[: one.count]))
+            laws.append(one.laws(np.array([number]))[0])
+        return self._restrict_to_lists(np.stack(laws))
+
+    def _restrict_to_lists(self, laws: Float[np.ndarray, "H S A S"]) -> Float[np.ndarray, "H S A K"]:
+        """Restrict dense laws to the lists of the counts, normalised to the last digit."""
+        support = self.counts.support
+        listed = np.take_along_axis(laws, np.broadcast_to(support.filled, (len(laws), *support.filled.shape)), axis=-1)
+        listed = np.where(support.states == NOBODY, 0.0, np.maximum(listed, 0.0))
+        total = listed.sum(axis=-1, keepdims=True)
+        first = np.arange(listed.shape[-1]) == 0  # rows of actions that are not allowed may be anything
+        return np.where(total > 0, listed / np.where(total > 0, total, 1.0), first)
+
+    def _explain_exclusion(self, h: int, episodes: Sequence[Episode]) -> str:
+        """Explain why no candidate of a step can be true."""
+        where = f"the class is misspecified: at step {h + 1}"
+        remedy = "add candidates, or learn without a class (Tabular)"
+        for one in (one for one in episodes if one.only in (None, h)):
+            s, a, arrival = one.states[h : h + 1], one.actions[h : h + 1], one.states[h + 1 : h + 2]
+            if self.factors[h].probabilities(s, a, arrival).max() <= 0:
+                seen = f"action {a[0]} in state {s[0]} led to state {arrival[0]}, which no candidate holds possible"
+                return f"{where} {seen}: {remedy}"
+        return f"{where} every candidate excludes something that was seen: {remedy}"
+
+    def _check_class(self) -> None:
+        """Raise where the likelihood of a mixture over all laws proves that the truth is no candidate."""
+        alarm = float(np.log(self.horizon / self.delta))
+        for h, one in enumerate(self.factors):
+            best = float(self.likelihoods[h].max())
+            means = self._restrict_to_lists(one.average[None])[0]
+            excess = mixture_log_likelihood(self.counts.transitions[h], means) - best
+            if excess >= alarm:
+                raise EnvError(
+                    f"the class is misspecified: at step {h + 1} a mixture over all laws explains "
+                    f"{int(self.counts.pairs[h].sum())} transitions exp({excess:.1f}) times better than the best "
+                    f"candidate, where exp({alarm:.1f}) is enough to exclude that one of them is true (with "
+                    f"probability {1 - self.delta:.4g}): add candidates, or learn without a class (Tabular)"
+                )
+
+
+def class_support(factors: Sequence[Factors], ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> Support:
+    """Return the successors of positive probability under some candidate of some step."""
+    S, A = allowed.shape
+    reachable = np.zeros((S, A, S), dtype=bool)
+    for one in {id(one): one for one in factors}.values():
+        reachable |= one.average > 0
+        _check_ends(one, ends, allowed)
+    lists = np.where(reachable, np.arange(S), NOBODY)
+    lists[~allowed] = NOBODY
+    return read_support(lists, ends, allowed)
+
+
+def _check_ends(factors: Factors, ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> None:
+    """Check that no candidate leaves a state that is never left."""
+    staying = np.einsum("isad,jds->ijsa", factors.phis[:, ends], factors.mus[:, :, ends], optimize=True)
+    wrong = np.argwhere((staying < 1 - 1e-9) & allowed[ends])
+    if wrong.size:
+        i, j, e, a = wrong[0].tolist()
+        raise ModelError(
+            f"state {ends[e]} is never left, but phis[{i}] . mus[{j}] leaves it with action {a}: correct the candidate"
+        )

@@ -1,0 +1,1 @@
+"""Finite models learned by counting transitions."""

@@ -1,0 +1,1 @@
+"""Latent states decoded from rich observations."""

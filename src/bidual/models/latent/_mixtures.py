@@ -1,0 +1,117 @@
+"""Mixtures of latents, with their number, fitted by EM: from one latent to as many as are clearly separated.
+
+A latent is split where it is most likely to be two: the observation that fits worst is set apart, which finds a latent
+that was observed once, or the observations are divided across their longest axis, which finds two of one size. EM
+follows each of these starts, and the likeliest end whose latents are all separated is kept. The most latents that are
+allowed need not all be used: K larger than the truth does no harm.
+"""
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import softmax
+
+from bidual.models.latent._families import AbstractEmissionFamily
+from bidual.models.latent._separation import are_separated
+from bidual.world.policies import CategoricalEmission, GaussianEmission
+
+Emission = GaussianEmission | CategoricalEmission
+
+_SWEEPS = 20  # of EM, which ends far earlier where latents are well separated
+_HARD = 5  # sweeps with each observation in one latent only: shares of a bad start are too even to get away from it
+_POWER = 8  # multiplications towards the longest axis
+
+
+def fit_mixture(
+    family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], most: int, warm: Emission | None
+) -> Emission:
+    """Fit the best mixture of at most `most` latents, grown from the previous one or else from one latent."""
+    if warm is not None and 1 < warm.size < len(observations):
+        emission = _run_em(family, observations, warm.decode(observations))
+        if emission.size == warm.size and _is_separated(family, observations, emission):
+            return _grow(family, observations, most, emission)
+    return _grow(family, observations, most, family.fit(observations, np.ones((len(observations), 1))))
+
+
+def _grow(
+    family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], most: int, emission: Emission
+) -> Emission:
+    """Add latents for as long as they are separated; one observation must be left to estimate the noise.
+
+    Of three latents two in one are often not separated from the third: where one more is not, two more may be.
+    """
+    best = emission
+    while emission.size < min(most, len(observations) - 1) and emission.size <= best.size + 1:
+        ends = [_run_em(family, observations, start) for start in _propose_splits(family, observations, emission)]
+        ends = [end for end in ends if end.size > emission.size]
+        if not ends:
+            break
+        valid = [end for end in ends if _is_separated(family, observations, end)]
+        emission = max(valid or ends, key=lambda end: _log_likelihood(end, observations))
+        best = emission if valid else best
+    return best
+
+
+def _log_likelihood(emission: Emission, observations: Float[np.ndarray, "n D"]) -> float:
+    return float(np.logaddexp.reduce(emission.scores(observations), axis=1).sum())
+
+
+def _is_separated(family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], emission: Emission) -> bool:
+    labels = emission.decode(observations)
+    return len(np.unique(labels)) == emission.size and are_separated(
+        family.coordinates(observations), labels, emission.freedom
+    )
+
+
+def _run_em(
+    family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], labels: Int[np.ndarray, "n"]
+) -> Emission:
+    """Run EM from a division of the observations; at first with each of them in one latent only."""
+    emission = family.fit(observations, _one_hot(labels))
+    for sweep in range(_SWEEPS):
+        scores = emission.scores(observations)
+        again = scores.argmax(axis=1)
+        if sweep and np.array_equal(again, labels):
+            break
+        labels = again
+        shares = _one_hot(labels) if sweep < _HARD else softmax(scores, axis=1)
+        emission = family.fit(observations, shares[:, shares.sum(axis=0) > 1e-6])
+    return emission
+
+
+def _propose_splits(
+    family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], emission: Emission
+) -> list[Int[np.ndarray, "n"]]:
+    """Propose divisions with one latent more."""
+    scores = emission.scores(observations)
+    labels, x = scores.argmax(axis=1), family.coordinates(observations)
+    starts = [_move_to_latent(labels, np.array([int(scores.max(axis=1).argmin())]), emission.size)]
+    for latent in range(emission.size):
+        members = np.flatnonzero(labels == latent)
+        if members.size >= 4:
+            starts.append(_move_to_latent(labels, members[_find_side(x[members])], emission.size))
+    return starts
+
+
+def _move_to_latent(labels: Int[np.ndarray, "n"], moved: Int[np.ndarray, "some"], latent: int) -> Int[np.ndarray, "n"]:
+    again = labels.copy()
+    again[moved] = latent
+    return again
+
+
+def _find_side(x: Float[np.ndarray, "n m"]) -> Int[np.ndarray, "far"]:
+    """Return the observations beyond the middle of their longest axis, found by powers of the covariance."""
+    centred = x - x.mean(axis=0)
+    axis = centred[np.argmax((centred**2).sum(axis=1))]
+    for _ in range(_POWER):
+        axis = centred.T @ (centred @ axis)
+        size = np.linalg.norm(axis)
+        if size == 0:  # all the same
+            return np.zeros(0, dtype=np.int64)
+        axis = axis / size
+    return np.flatnonzero(centred @ axis > 0)
+
+
+def _one_hot(labels: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
+    """Return the shares of a division, without empty latents."""
+    _, numbers = np.unique(labels, return_inverse=True)
+    return np.eye(int(numbers.max()) + 1)[numbers]

@@ -1,0 +1,160 @@
+"""The reader of observations: a mixture for every step, refitted now and then, and counts of the decoded latents.
+
+A step's mixture is refitted when its observations have grown by half, or when one of them fits no latent. All its
+earlier observations are then decoded again, so that counts never mix two decoders. The number of fits grows like the
+logarithm of the number of episodes, and the cost of one like that number: O(1) per episode.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bidual._base.errors import EnvError
+from bidual._base.types import Episode
+from bidual.models.latent._archive import GrowingRows
+from bidual.models.latent._decoded_counts import Tally, count_episodes
+from bidual.models.latent._families import AbstractEmissionFamily
+from bidual.models.latent._mixtures import Emission, fit_mixture
+from bidual.models.latent._separation import find_strangers
+from bidual.world.policies import Decoder
+
+_FEWEST = 3  # observations that can reveal two latents and noise
+_MOST = 512  # observations of a latent in one fit
+_LATEST = 64  # latest observations, which are in every fit
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """All observations so far, their decoder, and the resulting counts."""
+
+    family: AbstractEmissionFamily
+    most: int  # latents
+    shape: tuple[int, int, int]
+    decoder: Decoder
+    observations: GrowingRows  # (arrivals, n, D)
+    actions: GrowingRows  # (H, n)
+    signals: GrowingRows  # (H, n, o)
+    latents: GrowingRows  # (arrivals, n), the end included
+    fitted_at: Int[np.ndarray, "arrivals"]  # number of observations in the fit of every step
+    seen: Tally
+
+    @staticmethod
+    def start(
+        family: AbstractEmissionFamily, most: int, shape: tuple[int, int, int], dimension: int, signals: int
+    ) -> "Reader":
+        """Return the reader before the first episode."""
+        H = shape[0]
+        nothing = np.zeros((H + 1, 0), dtype=np.int64)
+        return Reader(
+            family,
+            most,
+            shape,
+            Decoder((None,) * (H + 1), dimension),
+            GrowingRows.empty(H + 1, (dimension,), np.float32),
+            GrowingRows.empty(H, (), np.int64),
+            GrowingRows.empty(H, (signals,), np.float64),
+            GrowingRows.empty(H + 1, (), np.int64),
+            np.zeros(H + 1, dtype=np.int64),
+            count_episodes(nothing, nothing[:-1], np.zeros((H, 0, signals)), shape),
+        )
+
+    def read(self, episodes: Sequence[Episode]) -> "Reader":
+        """Add episodes, and refit the mixtures that are due."""
+        points, ended = _read_observations(episodes, self.shape[1] - 1)
+        actions = np.stack([one.actions for one in episodes], axis=1).astype(np.int64)
+        signals = np.stack([one.observed for one in episodes], axis=1)
+        latents = self._decode(points, ended)
+        added = replace(
+            self,
+            observations=self.observations.add(points),
+            actions=self.actions.add(actions),
+            signals=self.signals.add(signals),
+            latents=self.latents.add(latents),
+        )
+        due = self._find_due(points, ended, added)
+        if due.size:
+            return added._refit(due)
+        return replace(added, seen=self.seen + count_episodes(latents, actions, signals, self.shape))
+
+    def _decode(
+        self, points: Float[np.ndarray, "arrivals n D"], ended: Bool[np.ndarray, "arrivals n"]
+    ) -> Int[np.ndarray, "arrivals n"]:
+        latents = np.full(ended.shape, self.shape[1] - 1, dtype=np.int64)
+        for h, alive in enumerate(~ended):
+            if alive.any():
+                latents[h, alive] = self.decoder.latents(h, points[h, alive])
+        return latents
+
+    def _find_due(
+        self, points: Float[np.ndarray, "arrivals n D"], ended: Bool[np.ndarray, "arrivals n"], added: "Reader"
+    ) -> Int[np.ndarray, "due"]:
+        """Find the steps whose mixtures have to be refitted."""
+        alive = (added.latents.rows != self.shape[1] - 1).sum(axis=1)
+        due = (alive > 0) & (alive >= np.where(self.fitted_at >= _FEWEST, 1.5 * self.fitted_at, self.fitted_at + 1))
+        for h in np.flatnonzero(~due & ~ended.all(axis=1)):
+            due[h] = self._has_stranger(int(h), points[h, ~ended[h]])
+        return np.flatnonzero(due)
+
+    def _has_stranger(self, h: int, points: Float[np.ndarray, "n D"]) -> bool:
+        """Return whether one of these observations belongs to no known latent."""
+        emission = self.decoder.steps[h]
+        if emission is None or emission.size >= self.most:
+            return False
+        sizes = emission.weights * self.fitted_at[h]
+        x = self.family.coordinates(points)
+        noise = emission.noise, emission.freedom, emission.steadiness
+        return bool(find_strangers(x, emission.centres, sizes, *noise).any())
+
+    def _refit(self, due: Int[np.ndarray, "due"]) -> "Reader":
+        """Refit the mixtures of some steps, and count everything anew."""
+        steps, latents, fitted_at = list(self.decoder.steps), self.latents.rows.copy(), self.fitted_at.copy()
+        for h in due.tolist():
+            alive = np.flatnonzero(latents[h] != self.shape[1] - 1)
+            points = self.observations.rows[h, alive].astype(np.float64)
+            steps[h] = _fit_step(self.family, points, latents[h, alive], self.most, steps[h])
+            latents[h, alive] = steps[h].decode(points)
+            fitted_at[h] = alive.size
+        return replace(
+            self,
+            decoder=replace(self.decoder, steps=tuple(steps)),
+            latents=GrowingRows.empty(len(latents), (), np.int64).add(latents),
+            fitted_at=fitted_at,
+            seen=count_episodes(latents, self.actions.rows, self.signals.rows, self.shape),
+        )
+
+
+def _fit_step(
+    family: AbstractEmissionFamily,
+    points: Float[np.ndarray, "n D"],
+    latents: Int[np.ndarray, "n"],
+    most: int,
+    warm: Emission | None,
+) -> Emission:
+    """Fit a mixture to all observations, or where there are many, to some of every latent and the latest."""
+    if len(points) <= _MOST:
+        return fit_mixture(family, points, most, warm)
+    chosen = [np.arange(len(points) - _LATEST, len(points))]
+    for latent in np.unique(latents):
+        members = np.flatnonzero(latents == latent)
+        chosen.append(members[np.linspace(0, members.size - 1, min(members.size, _MOST)).astype(np.int64)])
+    emission = fit_mixture(family, points[np.unique(np.concatenate(chosen))], most, warm)
+    counts = np.bincount(emission.decode(points), minlength=emission.size)
+    return replace(emission, weights=(counts + 1.0) / (counts + 1.0).sum())
+
+
+def _read_observations(
+    episodes: Sequence[Episode], end: int
+) -> tuple[Float[np.ndarray, "arrivals n D"], Bool[np.ndarray, "arrivals n"]]:
+    """Read the observations of every step, and a mask of the steps after the end of an episode."""
+    vectors = []
+    for one in episodes:
+        if one.observations is None:
+            raise EnvError(
+                "latents are learned from observations, but an episode has none: learn from a RichEnvironment"
+            )
+        vectors.append(one.observations)
+    return np.stack(vectors, axis=1), np.stack([one.states for one in episodes], axis=1) == end

@@ -1,0 +1,1 @@
+"""Linear MDPs: known features, unknown measures."""

@@ -1,0 +1,1 @@
+"""Kernelized nonlinear regulators: dynamics learned by regression."""

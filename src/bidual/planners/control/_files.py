@@ -1,0 +1,87 @@
+"""Policies of controls from files: nothing in them is executed, and inconsistent parts are refused."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bidual._base import archive
+from bidual._base.errors import ArchiveError, BidualError
+from bidual.planners.control._describe import Given, array_of, read_dynamics, read_sampler, read_signals, switch, whole
+from bidual.planners.control._receding import Receding
+from bidual.world.policies import CONTROLS, AbstractController, AffineFeedback, ControlPolicy, Mixture, RandomControls
+
+# The errors that forged headers and arrays can cause in the readers of their parts.
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, BidualError)
+
+
+def read_controls(path: str | os.PathLike[str], given: Given) -> ControlPolicy | Mixture:
+    """Read a policy that `ControlPolicy.save` or `Mixture.save` wrote."""
+    manifest, arrays = archive.read(path, CONTROLS)
+    try:
+        weights = array_of(arrays, "weights", None)
+        members = tuple(read_control(header, arrays, given) for header in manifest["members"])
+        lawful = weights.dtype == np.float64 and np.all(weights >= 0) and abs(weights.sum() - 1) <= 1e-9
+        if not (members and len(members) == len(weights) and lawful):
+            raise ValueError("its weights are none of its members")
+        if any(member.shape != members[0].shape for member in members):
+            raise ValueError("its members are of different sizes")
+    except ArchiveError as error:
+        raise ArchiveError(f"{path} cannot be loaded: {error}") from error
+    except MALFORMED as error:
+        raise ArchiveError(f"{path} holds no policy of controls ({error!r:.200}): save it again") from error
+    return members[0] if len(members) == 1 else Mixture(weights, members)
+
+
+def read_control(header: Mapping[str, Any], pool: Mapping[str, np.ndarray], given: Given) -> ControlPolicy:
+    """Rebuild a policy from JSON values, whose arrays are numbered in a pool; raises one of `MALFORMED` if damaged."""
+    arrays = {name: pool[str(whole(number, 0))] for name, number in header["arrays"].items()}
+    controller = read_controller(header["controller"], arrays, given)
+    low, high = (pool[str(whole(number, 0))] for number in header["limits"])
+    ends = {"low": low, "high": high}
+    low, high = (array_of(ends, name, controller.sizes[2], bounded=False) for name in ("low", "high"))
+    if not np.all(low <= high):
+        raise ValueError("its limits are none")
+    return ControlPolicy(controller, low, high, switch(header["discrete"]))
+
+
+def read_controller(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> AbstractController:
+    """Rebuild a controller from its stored form."""
+    match header["name"]:
+        case "affine":
+            return _affine(arrays)
+        case "random":
+            return _random(header, arrays)
+        case "receding":
+            return _receding(header, arrays, given)
+    raise ArchiveError(f"there is no controller {header['name']!r:.40}: the file is damaged, or from a newer version")
+
+
+def _affine(arrays: dict[str, np.ndarray]) -> AffineFeedback:
+    gains = array_of(arrays, "gains", None, None, None)
+    H, m, n = gains.shape
+    if not gains.size:
+        raise ValueError("it has no steps, or nothing to read or to set")
+    return AffineFeedback(array_of(arrays, "controls", H, m), array_of(arrays, "states", H, n), gains)
+
+
+def _random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomControls:
+    low = array_of(arrays, "low", None)
+    high = array_of(arrays, "high", len(low))
+    deviation, colour = header["deviation"], header["colour"]
+    if not (low.size and np.all(low <= high) and 0 <= deviation < np.inf and 0 <= colour < 1):
+        raise ValueError("its noise is none")
+    sizes = whole(header["horizon"], 1), whole(header["dimension"], 1)
+    return RandomControls(*sizes, low, high, float(deviation), float(colour))
+
+
+def _receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> Receding:
+    features = read_signals(header["signals"], given.features)
+    dynamics = read_dynamics(header["dynamics"], arrays, given)
+    theta = array_of(arrays, "theta", None, features.dimension)
+    nominal = array_of(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])
+    if not 1 <= len(nominal) <= len(theta):
+        raise ValueError(f"it looks {len(nominal)} steps ahead in {len(theta)}")
+    every = whole(header["every"], 1, len(nominal))
+    return Receding(dynamics, theta, nominal, features, read_sampler(header["sampler"]), every)

@@ -1,0 +1,61 @@
+"""Convex problems in cone form, with the images of the embedding set apart from all other variables.
+
+    min  c_y . y + c_u . u + offset    s.t.   h - G_y y - G_u u  in  cones
+
+y is the image of an embedding; u holds the user's auxiliary variables first, then those that CVXPY's reduction
+added. For any lam in the dual cone with c_u + G_u' lam = 0, every feasible point costs at least
+
+    offset - lam . h + (c_y + G_y' lam) . y,
+
+which is linear in y: this is the dual's linear cost, and its bound needs nothing but that one vector (spec: a conic
+dual is a subgradient also at kinks, where a gradient is not).
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from bidual.problem.convex._cones import Cones
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConicForm:
+    """The arrays of a problem in cone form."""
+
+    c_y: Float[np.ndarray, "n"]
+    c_u: Float[np.ndarray, "p"]
+    offset: float
+    G_y: sp.csr_array
+    G_u: sp.csc_array
+    h: Float[np.ndarray, "r"]
+    cones: Cones
+    owner: Int[np.ndarray, "r"]  # the scalar constraint (0 to m-1) whose limit a row holds, else -1
+    sign: Float[np.ndarray, "r"]  # and the sign with which that row's dual is its multiplier
+
+    def slope(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "n"]:
+        """Return the cost of y under the multipliers lam."""
+        return self.c_y + self.G_y.T @ lam
+
+    def constant(self, lam: Float[np.ndarray, "r"]) -> float:
+        """Return the constant of the bound under the multipliers lam."""
+        return self.offset - float(lam @ self.h)
+
+    def residual(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "p"]:
+        """Return c_u + G_u' lam, which must vanish for lam to prove a bound."""
+        return self.c_u + self.G_u.T @ lam
+
+    def limits(self, m: int) -> Float[np.ndarray, "m"]:
+        """Return the right-hand sides of the m scalar constraints."""
+        limits, owned = np.zeros(m), (self.owner >= 0) & (self.sign > 0)
+        limits[self.owner[owned]] = self.h[owned]
+        return limits
+
+    def gamma(self, lam: Float[np.ndarray, "r"], m: int) -> Float[np.ndarray, "m"]:
+        """Return the multipliers of the m scalar constraints."""
+        gamma, owned = np.zeros(m), self.owner >= 0
+        np.add.at(gamma, self.owner[owned], self.sign[owned] * lam[owned])
+        return gamma

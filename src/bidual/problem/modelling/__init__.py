@@ -1,0 +1,20 @@
+"""Problems as users declare them, and their compilation to programs."""
+
+from bidual.problem.modelling._compile import affine_rows as affine_rows
+from bidual.problem.modelling._curved import Forms as Forms
+from bidual.problem.modelling._functions import Functions as Functions
+from bidual.problem.modelling._limits import Limit as Limit
+from bidual.problem.modelling._limits import Line as Line
+from bidual.problem.modelling._limits import lines_of as lines_of
+from bidual.problem.modelling._limits import row_slices as row_slices
+from bidual.problem.modelling._parameters import Value as Value
+from bidual.problem.modelling._problem import Problem as Problem
+from bidual.problem.modelling._terms import ranges as ranges
+from bidual.problem.modelling._terms import variational as variational
+from bidual.problem.modelling._trees import read_functions as read_functions
+from bidual.problem.modelling._trees import write_functions as write_functions
+from bidual.problem.modelling._variants import drop_limit as drop_limit
+from bidual.problem.modelling._variants import linear_part as linear_part
+from bidual.problem.modelling._variants import open_limit as open_limit
+from bidual.problem.modelling._variants import optimise_limit as optimise_limit
+from bidual.problem.modelling._variants import tighten_limits as tighten_limits

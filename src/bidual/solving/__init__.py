@@ -1,0 +1,1 @@
+"""`solve`, for known models: options, search, result, and price curves."""

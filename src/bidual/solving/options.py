@@ -1,0 +1,68 @@
+"""The options of a solve: the requested gap, the budgets, and the players."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from bidual._base.errors import ProblemError
+from bidual.certificate.constraints import Goal
+from bidual.dual import AbstractDual
+from bidual.models import Known
+from bidual.planners import AbstractSoftPlanner, BackwardInduction
+from bidual.solving.solution import Progress
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SolveOptions:
+    """The settings of a solve, checked."""
+
+    gap: float = 1e-6
+    relative: bool = False
+    time_limit: float | None = None
+    max_plans: int | None = None
+    dual: AbstractDual[Any, Any] | None = None  # None: the one that fits the program
+    planner: AbstractSoftPlanner[Known] | None = None  # None: backward induction
+    progress: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check_budgets(self.gap, self.time_limit, self.max_plans)
+        _check_players(self.dual, self.planner, self.progress)
+
+    @property
+    def goal(self) -> Goal:
+        """The test of whether the gap is closed."""
+        return Goal(self.gap, self.relative)
+
+    def best_planner(self) -> AbstractSoftPlanner[Known]:
+        """Return the given planner, or backward induction."""
+        return self.planner or BackwardInduction()
+
+    def is_spent(self, state: Progress) -> bool:
+        """Check whether a budget is used up."""
+        return (self.time_limit is not None and state.seconds >= self.time_limit) or state.plans == self.max_plans
+
+
+def _check_budgets(gap: float, time_limit: float | None, max_plans: int | None) -> None:
+    if not (_is_number(gap) and math.isfinite(gap) and gap > 0):
+        raise ProblemError(f"gap must be a positive number; got {gap!r}")
+    if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
+        raise ProblemError(f"the time limit must be positive seconds; got {time_limit!r}")
+    if max_plans is not None and not (_is_number(max_plans) and max_plans == int(max_plans) and max_plans >= 1):
+        raise ProblemError(f"the number of plans must be a whole number, at least 1; got {max_plans!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _check_players(dual: object, planner: object, progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise ProblemError(f"progress must be a function; got {progress!r}")
+    for player, kind in ((dual, AbstractDual), (planner, AbstractSoftPlanner)):
+        if player is not None and not isinstance(player, kind):
+            raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")

@@ -1,0 +1,144 @@
+"""`Curve`: the value of the limit of one constraint, as numbers, text and a figure."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual._base.status import Status
+from bidual._base.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Enclosure(NamedTuple):
+    """A number that is certified to lie between two others."""
+
+    lower: float
+    upper: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the JSON form."""
+        return self._asdict()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The optimum and the price against the limit of one constraint, everything else left as it is.
+
+    `lower` and `upper` enclose the optimum at each of `limits`; `prices` are its gain per unit of relaxation, signed
+    for ``==``. Unproved values are NaN: both bounds where no policy keeps the limit, the price where the gap is open.
+    `least` and `most` are the ends of the range of the left side over policies that keep the other constraints; `free`
+    is its value at an optimum without the limit, so that limits beyond it cost nothing. Each is None where it is not
+    known: the far end of a function that is not linear, or all of them where the other constraints clash.
+    """
+
+    constraint: str
+    relation: str
+    sense: str
+    limits: Float[np.ndarray, "n"]
+    lower: Float[np.ndarray, "n"]
+    upper: Float[np.ndarray, "n"]
+    prices: Float[np.ndarray, "n"]
+    statuses: tuple[Status, ...]
+    plans: Int[np.ndarray, "n"]  # new ones at each limit
+    least: Enclosure | None
+    most: Enclosure | None
+    free: float | None
+    free_optimum: Enclosure | None
+    total_plans: int
+    seconds: float
+    task: str | None = None
+
+    @property
+    def values(self) -> Float[np.ndarray, "n"]:
+        """The guaranteed value of a policy at each limit; NaN where none is proved to keep it."""
+        return self.lower if self.sense == "maximize" else self.upper
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the curve as plain JSON values; unknown values are None."""
+        return {
+            "task": self.task,
+            "constraint": self.constraint,
+            "relation": self.relation,
+            "sense": self.sense,
+            "least": None if self.least is None else self.least.to_dict(),
+            "most": None if self.most is None else self.most.to_dict(),
+            "free": self.free,
+            "free_optimum": None if self.free_optimum is None else self.free_optimum.to_dict(),
+            "points": [self._point(i) for i in range(len(self.limits))],
+            "plans": self.total_plans,
+            "seconds": self.seconds,
+            "version": __version__,
+        }
+
+    def figure(self) -> "Figure":
+        """Draw the curve with the price as its slope, and the price below it; see `bd.report.curve_figure`."""
+        from bidual.report import curve_figure
+
+        least = -np.inf if self.least is None else self.least.lower
+        most = np.inf if self.most is None else self.most.upper
+        name = f"{self.task}: " if self.task else ""
+        return curve_figure(
+            limits=self.limits,
+            lower=self.lower,
+            upper=self.upper,
+            prices=self.prices,
+            achievable=(least, most),
+            constraint=self.constraint,
+            relation=self.relation,
+            sense=self.sense,
+            title=f"{name}what the limit of '{self.constraint}' is worth",
+        )
+
+    def __str__(self) -> str:
+        relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
+        lines = [f"what the limit of {self.constraint!r} is worth: {relation}"]
+        lines += [f"  {'limit':>12} {'optimum':>12} {'price':>10}  {'status':<10} {'plans':>5}"]
+        lines += [self._row(i) for i in range(len(self.limits))]
+        lines += [f"  {label:<12} {text}" for label, text in self._facts()]
+        return "\n".join(lines)
+
+    def _point(self, i: int) -> dict[str, Any]:
+        arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
+        numbers = {name: None if math.isnan(array[i]) else float(array[i]) for name, array in arrays.items()}
+        return numbers | {"status": str(self.statuses[i]), "plans": int(self.plans[i])}
+
+    def _row(self, i: int) -> str:
+        optimum, price = _or_dash(self.values[i], ".7g"), _or_dash(self.prices[i], ".5g")
+        return f"  {self.limits[i]:>12.6g} {optimum:>12} {price:>10}  {self.statuses[i]:<10} {self.plans[i]:>5}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [("achievable", self._describe_range())]
+        if self.free is not None and self.free_optimum is not None:
+            reached = self.free_optimum.lower if self.sense == "maximize" else self.free_optimum.upper
+            side = {"<=": "from this limit on", ">=": "up to this limit"}.get(self.relation, "at this limit")
+            text = f"the optimum is {reached:.7g} at {_tidy(self.free)}: {side} the constraint costs nothing"
+            facts.append(("without it", text))
+        gaps = (self.upper - self.lower)[np.isfinite(self.upper - self.lower)]
+        if gaps.size:
+            facts.append(("certificate", f"every optimum is within {gaps.max():.2g} of what is shown, or closer"))
+        s = "" if self.total_plans == 1 else "s"
+        return [*facts, ("effort", f"{self.total_plans} plan{s} in all, {self.seconds:.2f} s")]
+
+    def _describe_range(self) -> str:
+        least = None if self.least is None else _tidy(self.least.upper)
+        most = None if self.most is None else _tidy(self.most.lower)
+        if least and most:
+            return f"from {least} to {most}"
+        if least or most:
+            return f"not below {least}" if least else f"not above {most}"
+        return "not known"
+
+
+def _tidy(number: float) -> str:
+    """Format with six digits, without rounding errors below 1e-10."""
+    return f"{round(number, 10) + 0.0:.6g}"
+
+
+def _or_dash(number: float, digits: str) -> str:
+    return "-" if math.isnan(number) else f"{number + 0.0:{digits}}"

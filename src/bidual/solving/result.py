@@ -1,0 +1,158 @@
+"""The result of a search: an output policy, its certificate, and both as a `Solution`."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bidual._base.status import Status
+from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.certificate.constraints import Goal, constraint_results, find_conflict, status_of
+from bidual.dual import Bound, Duals
+from bidual.models import Known
+from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
+from bidual.problem.convex import (
+    AbstractProgram,
+    VariationalProgram,
+    interior,
+    multipliers_of_slope,
+    repair_multipliers,
+)
+from bidual.problem.modelling import Line
+from bidual.solving.infeasibility import smallest_clash
+from bidual.solving.search import CompiledProblem, Instance, Search, in_conflict
+from bidual.solving.solution import Solution
+from bidual.world.policies import MarkovPolicy, Mixture, collapse, from_occupancy
+
+
+def solution_from(
+    compiled: CompiledProblem,
+    world: Instance,
+    found: Search,
+    goal: Goal,
+    planner: AbstractSoftPlanner[Known] | None = None,
+) -> Solution:
+    """Compute the output policy of a search and its certificate, and return both as a `Solution`."""
+    program, lines, maximises, total, variational = compiled
+    planner = planner or BackwardInduction()
+    plans = [None if reply is None else reply.plan for reply in found.replies]
+    mixture, duals = mixture_of(world, planner, plans, found.duals.weights), found.duals
+    clashes = _clashes(program, world, planner, duals, lines) if in_conflict(duals) else []
+    bounds = record_of(program, _provable_bound(program, variational, duals.optimum), 1.0)
+    policy = collapse(mixture, world.mdp)
+    evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
+    status = status_of(program, certificate, goal)
+    lower, upper = certificate.bounds(program, maximises=maximises)
+    gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
+    return Solution(
+        status=status,
+        sense="maximize" if maximises else "minimize",
+        value=(-certificate.value if maximises else certificate.value) + 0.0,  # no -0.0
+        lower=lower,
+        upper=upper,
+        constraints=constraint_results(lines, certificate, gamma),
+        conflict=find_conflict(lines, program, certificate, evidence.record),
+        policy=evidence.policy,
+        mixture=mixture,
+        embedding=certificate.embedding.sum(axis=0) if total else certificate.embedding,
+        visits=certificate.visits,
+        history=found.history,
+        plans=found.plans,
+        seconds=time.perf_counter() - found.started,
+        evidence=evidence,
+        lines=lines,
+        goal=goal,
+    )
+
+
+def mixture_of(
+    world: Instance, planner: AbstractSoftPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
+) -> Mixture:
+    """Build the mixture of the plans; with soft policies among them, the one Markov policy that it equals."""
+    model, mdp = world.model, world.mdp
+    used = _merge_equal([(float(weights[i]), plans[i]) for i in np.flatnonzero(weights).tolist()])
+    actions = [plan.actions for _, plan in used if plan is not None and plan.actions is not None]
+    if len(actions) == len(used):
+        return Mixture(np.array([weight for weight, _ in used]), tuple(model.policy(one) for one in actions))
+    table = np.zeros((mdp.horizon, mdp.num_actions, model.kept.size))
+    for weight, plan in used:
+        assert plan is not None  # a plan with weight is kept
+        table += weight * planner.occupancy(model, world.layout, plan)
+    return Mixture(np.ones(1), (from_occupancy(model.spread(table), mdp),))
+
+
+def _merge_equal(used: Sequence[tuple[float, Plan | None]]) -> list[tuple[float, Plan | None]]:
+    """Merge equal plans and add their weights: thousands of gradient steps lead to a few hundred plans."""
+    found: dict[bytes | int, tuple[float, Plan | None]] = {}
+    for weight, plan in used:
+        key = id(plan) if plan is None or plan.actions is None else np.asarray(plan.actions).tobytes()
+        found[key] = (weight + found[key][0] if key in found else weight, plan)
+    return list(found.values())
+
+
+def _certify_policy(
+    program: AbstractProgram,
+    world: Instance,
+    policy: MarkovPolicy,
+    auxiliary: Float[np.ndarray, "a"],
+    proofs: Sequence[Record],
+) -> tuple[Evidence, Certificate]:
+    """Certify the first clash that passes the check, else the bounds of the policy, the last of the proofs."""
+    *clashes, last = (Evidence(program, world.psi, world.mdp, policy, record, auxiliary) for record in proofs)
+    for evidence in clashes:
+        certificate = certify(evidence)
+        if certificate.conflict is not None and certificate.conflict > 0:
+            return evidence, certificate
+    return last, certify(last)
+
+
+def _clashes(
+    program: AbstractProgram,
+    world: Instance,
+    planner: AbstractSoftPlanner[Known],
+    duals: Duals[Any],
+    lines: Sequence[Line],
+) -> list[Record]:
+    """Return proofs that the constraints clash, the one that rests on the fewest of them first."""
+    whole = record_of(program, duals.conflict, 0.0)
+    if program.curved is None or duals.conflict.point is not None or len(lines) == 1:
+        return [whole]
+    bound, dropped = smallest_clash(program.curved, world.layout, world.model, planner, duals.conflict, lines)
+    return [record_of(program, bound, 0.0, dropped), whole]
+
+
+def _provable_bound(program: AbstractProgram, variational: VariationalProgram | None, bound: Bound) -> Bound:
+    """Convert a bound by conjugates, or by gradients that CVXPY lacks, to one by multipliers of the cone form."""
+    curved = program.curved
+    if curved is None or bound.slope is None or variational is None:
+        return bound
+    if bound.point is not None and curved.smooth is not None:  # at kinks CVXPY's derivatives are unreliable
+        slope = curved.functions.slope(bound.point, bound.gamma, 1.0)
+        if slope is not None and np.all(np.isfinite(slope)):
+            return bound
+    try:
+        lam = multipliers_of_slope(curved.main, bound.slope, *variational.bounds())
+    except np.linalg.LinAlgError:
+        return Bound(-np.inf, np.zeros(0))
+    return Bound(bound.value, lam)
+
+
+def record_of(
+    program: AbstractProgram,
+    bound: Bound,
+    objective_weight: float,
+    dropped: Bool[np.ndarray, "r"] | None = None,
+) -> Record:
+    """Return the multipliers as a record; for a cone form repaired to exact dual feasibility, or none if that fails."""
+    if program.curved is None or bound.point is not None:
+        return Record(bound.gamma, objective_weight, bound.point)
+    if not math.isfinite(bound.value):
+        return Record(np.zeros(0), objective_weight)
+    form = program.curved.form(objective_weight)
+    assert form is not None  # only a form has multipliers
+    inner = interior(form, dropped)
+    fixed = None if inner is None else repair_multipliers(form, bound.gamma, inner)
+    return Record(np.zeros(0) if fixed is None else fixed, objective_weight)

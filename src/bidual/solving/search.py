@@ -1,0 +1,169 @@
+"""The search: the loop over a known model until the gap seems closed or a budget is spent."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from bidual._base.errors import ModelError, ProblemError
+from bidual.certificate.constraints import Goal
+from bidual.certificate.rounding import with_rounding
+from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
+from bidual.loop.primal_dual import Iteration, primal_dual
+from bidual.models import Known, Layout, known
+from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
+from bidual.problem.features import Psi
+from bidual.problem.modelling import Line, Problem
+from bidual.solving.options import SolveOptions
+from bidual.solving.solution import Progress
+from bidual.world.mdp import TabularMDP
+
+_KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
+
+
+def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, "Instance"]:
+    """Compile the problem, and lay out the model and features that every search over it shares."""
+    program, psi = bind(problem, mdp)
+    model = known(mdp)
+    return program, Instance(mdp, psi, model, model.restrict(psi))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A known model and features over it, laid out for the planner once."""
+
+    mdp: TabularMDP
+    psi: Psi
+    model: Known
+    layout: Layout
+
+
+class CompiledProblem(NamedTuple):
+    """A compiled problem: rows or cone forms, the constraints as written, and the sense."""
+
+    program: AbstractProgram
+    lines: tuple[Line, ...]
+    maximises: bool
+    total: bool = False
+    variational: VariationalProgram | None = None  # with conjugates, for the dual players that need them
+
+
+class Search(NamedTuple):
+    """The end of the loop: the state of the dual player, and all plans of its weights."""
+
+    duals: Duals[Any]
+    replies: tuple[Reply | None, ...]  # those known before come first; None for plans no longer in use
+    history: tuple[Progress, ...]
+    plans: int  # the new ones
+    started: float
+
+
+def search(
+    compiled: CompiledProblem, world: Instance, options: SolveOptions, known: Sequence[Reply], started: float
+) -> Search:
+    """Run the loop until the gap seems closed or a budget is spent."""
+    program = compiled.program
+    replies: list[Reply | None] = []
+    history: list[Progress] = []
+    duals = None
+    for iteration in _loop(compiled, world, options, known):
+        duals = iteration.duals
+        replies += known if iteration.reply is None else [iteration.reply]
+        if duals.kept is not None:
+            replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
+        history.append(_progress_at(compiled, iteration, time.perf_counter() - started))
+        if options.progress is not None:
+            options.progress(history[-1])
+        if options.is_spent(history[-1]) or _is_settled(program, duals, history[-1], options.gap, options.relative):
+            break
+    assert duals is not None  # the loop yields at least once
+    return Search(duals, tuple(replies), tuple(history), history[-1].plans, started)
+
+
+def worth_keeping(found: Search) -> tuple[Reply, ...]:
+    """Return the plans to start another search from: those in use, and the latest."""
+    first = max(0, len(found.replies) - _KEPT)
+    latest = [reply for i, reply in enumerate(found.replies) if i >= first or found.duals.weights[i] > 0]
+    # A soft policy is not the cheapest for its cost, so it proves nothing.
+    return tuple(r for r in latest if r is not None and r.plan.soft_cost is None and r.plan.embedding.size)
+
+
+def _drop_embedding(reply: Reply | None) -> Reply | None:
+    """Drop the embedding of a plan, which takes 16 MB over 100 000 states: the dual player has its image."""
+    if reply is None or reply.plan.embedding.size == 0:
+        return reply
+    nothing = np.zeros((len(reply.plan.embedding), 0))
+    return reply._replace(plan=replace(reply.plan, embedding=nothing))
+
+
+def _loop(
+    compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply]
+) -> Iterator[Iteration[Any]]:
+    """Start the loop with the dual player for the kind of program."""
+    psi, model, planner, dual = world.layout, world.model, options.best_planner(), options.dual
+    program = compiled.program
+    if isinstance(dual, GradientAscent | FollowTheLeader):
+        assert compiled.variational is not None  # the caller sets it
+        return primal_dual(compiled.variational, psi, model, planner, dual, plans)
+    return program.dispatch(
+        lambda rows: primal_dual(rows, psi, model, planner, dual or FullyCorrective(), plans),
+        lambda cones: primal_dual(cones, psi, model, planner, dual or _for_cones(cones, options), plans),
+    )
+
+
+def _for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCorrective | Proximal:
+    return ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*options.goal)
+
+
+def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
+    """Compile the problem's rows and the features over this model; raises where they do not belong together."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
+    if not isinstance(mdp, TabularMDP):
+        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}")
+    if problem.embedding.horizon != mdp.horizon:
+        raise ProblemError(
+            f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "
+            f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
+        )
+    try:
+        psi = problem.embedding.features.stage(mdp.successors)
+    except ModelError as error:
+        raise ProblemError(
+            f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
+        ) from error
+    return with_rounding(problem.program(), psi, mdp), psi
+
+
+def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], seconds: float) -> Progress:
+    """Compute the solver's own bounds after a plan: for progress and stopping, never for a certificate."""
+    duals = iteration.duals
+    violation = float(compiled.program.violations(duals.g).max(initial=0.0))
+    upper = duals.f if duals.feasible else None
+    lower = duals.optimum.value if np.isfinite(duals.optimum.value) else None
+    if compiled.maximises:
+        lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
+    return Progress(iteration.number, lower, upper, violation, seconds)
+
+
+def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool) -> bool:
+    """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
+    if duals.stalled:
+        return True
+    # A little less than the request, because the certificate subtracts its rounding slack.
+    if in_conflict(duals):
+        violation = float((program.violations(duals.g) / program.units).max())
+        return violation - duals.conflict.value <= 0.99 * gap
+    return (
+        state.lower is not None
+        and state.upper is not None
+        and Goal(0.99 * gap, relative).is_met(state.lower, state.upper)
+    )
+
+
+def in_conflict(duals: Duals[Any]) -> bool:
+    """Check whether the constraints with a multiplier are proved to clash by more than rounding."""
+    return duals.conflict.value > TOLERANCE

@@ -1,0 +1,173 @@
+"""`Solution`: the policy, its certified bounds, and their printed form."""
+
+import abc
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._base.errors import ProblemError
+from bidual._base.facts import facts_html, facts_text
+from bidual._base.status import Status
+from bidual._base.version import __version__
+from bidual.certificate import Evidence
+from bidual.certificate.constraints import Conflict, ConstraintResult, Goal, constraint_named
+from bidual.problem.modelling import Line, Value
+from bidual.storage import save
+from bidual.world.policies import MarkovPolicy, Mixture
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """The bounds of a solve after a plan, in the user's sense; None where nothing is known yet."""
+
+    plans: int
+    lower: float | None
+    upper: float | None
+    violation: float
+    seconds: float
+
+    @property
+    def gap(self) -> float | None:
+        """The difference upper - lower."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+
+class AbstractSession(abc.ABC):
+    """The reusable state of a solve, from which the next one starts."""
+
+    @abc.abstractmethod
+    def resolve(self, values: Mapping[str, Value]) -> "Solution":
+        """Solve the same problem with other values of its parameters."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The result of `solve`.
+
+    `lower` and `upper` enclose the optimum. Minimising, `lower` is the bound that no policy can beat and `upper` the
+    guaranteed value of this policy; maximising, the other way round. A bound that is not proved is None: the policy's
+    side while it is not proved feasible, both where the problem is infeasible. Limits count as satisfied within 1e-9
+    (relative to the larger of 1 and the limit).
+    """
+
+    status: Status
+    sense: str
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+    policy: MarkovPolicy
+    mixture: Mixture
+    embedding: Float[np.ndarray, "..."]
+    visits: Float[np.ndarray, "H S"]
+    history: tuple[Progress, ...]
+    plans: int
+    seconds: float
+    evidence: Evidence
+    lines: tuple[Line, ...]
+    goal: Goal
+    task: str | None = None
+    _session: AbstractSession | None = field(default=None, repr=False)
+
+    @property
+    def gap(self) -> float | None:
+        """The difference upper - lower: the largest distance of the policy from optimal, once it is feasible."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    def constraint(self, name: str) -> ConstraintResult:
+        """The constraint called `name`."""
+        return constraint_named(name, self.constraints)
+
+    def resolve(self, /, **values: Any) -> "Solution":  # noqa: ANN401 - run-time checks see the keywords as one dict
+        """Solve again with other values of the problem's parameters, starting from the plans of this solution.
+
+        ``solution.resolve(budget=0.2)`` sets the ``cp.Parameter`` named ``budget`` for the call and restores its own
+        value afterwards. Parameters that are not named keep the values this solution was solved with. Gap, limits
+        and players are those of the first solve, and the answer passes the same independent check.
+        """
+        if self._session is None:
+            raise ProblemError("this solution was not made by solve, so there is nothing to start from: solve again")
+        if not values:
+            raise ProblemError("resolve wants at least one parameter by name, as in solution.resolve(budget=0.2)")
+        return replace(self._session.resolve(values), task=self.task)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the solution as plain JSON values; unknown values are None."""
+        return {
+            "task": self.task,
+            "status": str(self.status),
+            "sense": self.sense,
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper,
+            "gap": self.gap,
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
+            "episodes": None,
+            "plans": self.plans,
+            "seconds": self.seconds,
+            "seed": None,
+            "delta": None,
+            "version": __version__,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
+        save(path, self.evidence, self.lines, self.goal, self.to_dict())
+
+    def __str__(self) -> str:
+        return facts_text(self._title(), self._facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html(self._title(), self._facts())
+
+    def _title(self) -> str:
+        return f"{self.status}: {self.status.message}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
+        facts += [("objective", self._describe_objective())]
+        facts += [("certificate", text) for text in self._describe_certificate()]
+        facts += [("constraint", _describe_constraint(constraint)) for constraint in self.constraints]
+        facts += [("policy", self._describe_policy())]
+        facts += [("effort", f"{self.plans} plan{'' if self.plans == 1 else 's'}, {self.seconds:.2f} s")]
+        return facts
+
+    def _describe_policy(self) -> str:
+        members = self.mixture.members
+        if len(members) > 1:
+            return f"one randomised Markov policy, the same as a mixture of {len(members)} plans"
+        drawn = any(isinstance(member, MarkovPolicy) for member in members)
+        return "one randomised Markov policy" if drawn else "one Markov policy, not randomised"
+
+    def _describe_objective(self) -> str:
+        whose = {
+            Status.INFEASIBLE: "at the policy with the least violation found",
+            Status.UNDECIDED: "at the best policy found, which is not shown to be feasible",
+        }.get(self.status, "reached by the policy")
+        return f"{self.sense}: {_number(self.value)} {whose}"
+
+    def _describe_certificate(self) -> list[str]:
+        side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
+        if bound is None:
+            return []
+        distance = "" if self.gap is None else f": at most {self.gap:.2g} from optimal"
+        return [f"no feasible policy can be {side} {_number(bound)}{distance}"]
+
+
+def _describe_constraint(c: ConstraintResult) -> str:
+    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
+    verdict = "violated by" if c.violation > 1e-9 * max(1.0, abs(c.limit)) else "holds; violation at most"
+    text = f"{c.name}: {_number(c.value)} {c.sense} {_number(c.limit)}{entries}, {verdict} {c.violation_upper:.2g}"
+    return text if c.price is None else f"{text}; price {c.price:.5g} per unit of limit"
+
+
+def _number(value: float) -> str:
+    """Format with nine digits, the resolution of a gap of 1e-6 and a tolerance of 1e-9."""
+    return f"{value + 0.0:.9g}"

@@ -1,0 +1,94 @@
+"""`solve`: a search over a known model, with budgets, an output policy and a certificate."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual.certificate.rounding import with_rounding
+from bidual.dual import AbstractDual, FollowTheLeader, GradientAscent, Reply
+from bidual.models import Known
+from bidual.planners import AbstractSoftPlanner
+from bidual.problem.convex import AbstractProgram
+from bidual.problem.modelling import Problem, Value
+from bidual.solving.first_order import solve_first_order
+from bidual.solving.options import SolveOptions
+from bidual.solving.result import solution_from
+from bidual.solving.search import CompiledProblem, Instance, prepare, search, worth_keeping
+from bidual.solving.solution import AbstractSession, Progress, Solution
+from bidual.solving.unbounded import check_bounded
+from bidual.world.mdp import TabularMDP
+
+
+def solve(
+    problem: Problem,
+    mdp: TabularMDP,
+    *,
+    gap: float = 1e-6,
+    relative: bool = False,
+    time_limit: float | None = None,
+    max_plans: int | None = None,
+    dual: AbstractDual[Any, Any] | None = None,
+    planner: AbstractSoftPlanner[Known] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Solution:
+    """Solve `problem` in a known model, to a certified gap.
+
+    Args:
+        problem: the problem, over an embedding of this model's signals.
+        mdp: the known model.
+        gap: stop when the policy is feasible and certified to be this close to optimal.
+        relative: measure the gap relative to the size of the bounds.
+        time_limit: seconds after which the best policy so far is returned.
+        max_plans: number of plans after which the best policy so far is returned.
+        dual: the dual player; by default the corrective one for the kind of problem. `GradientAscent()` is the paper's.
+        planner: the planner; `BackwardInduction()` by default.
+        progress: called after every plan.
+    """
+    started = time.perf_counter()
+    options = SolveOptions(gap, relative, time_limit, max_plans, dual, planner, progress)
+    program, world = prepare(problem, mdp)
+    return _solve(problem, program, world, options, (), started)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Session(AbstractSession):
+    """The reusable state of a solve: everything that does not depend on the values of parameters, and the plans."""
+
+    problem: Problem
+    world: Instance
+    options: SolveOptions
+    known: tuple[Reply, ...]
+    values: dict[str, Float[np.ndarray, "..."]]  # of all parameters
+
+    def resolve(self, values: Mapping[str, Value]) -> Solution:
+        """Solve again with other values, starting from the plans."""
+        started = time.perf_counter()
+        with self.problem.holding({**self.values, **values}):
+            program = with_rounding(self.problem.program(), self.world.psi, self.world.mdp)
+            return _solve(self.problem, program, self.world, self.options, self.known, started)
+
+
+def _solve(
+    problem: Problem,
+    program: AbstractProgram,
+    world: Instance,
+    options: SolveOptions,
+    known: tuple[Reply, ...],
+    started: float,
+) -> Solution:
+    """Search, certify, and return the solution with a session for the next solve."""
+    values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
+    if isinstance(options.dual, GradientAscent | FollowTheLeader):
+        solution = solve_first_order(problem, program, world, options, started)
+        return replace(solution, _session=Session(problem, world, options, (), values))
+    compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
+    found = search(compiled, world, options, known, started)
+    session = Session(problem, world, options, worth_keeping(found), values)
+    solution = solution_from(compiled, world, found, options.goal, options.planner)
+    check_bounded(solution)
+    return replace(solution, _session=session)

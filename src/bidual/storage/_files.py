@@ -1,0 +1,77 @@
+"""Saved files of either kind: solutions of known models, and results of learning."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from bidual._base import archive
+from bidual._base.errors import ArchiveError, CertificateError
+from bidual.planners.control import Given, read_controls
+from bidual.problem.features import AbstractModelFeatures, Computed
+from bidual.storage import _controlled, _learned, _saved
+from bidual.storage._check import Check
+from bidual.storage._learned import read_policy
+from bidual.world.policies import CONTROLS, DECODED, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, read_decoded
+
+NAME = "solution.bidual"  # in a folder of results
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    features: Computed | None = None,
+    model_features: AbstractModelFeatures | None = None,
+) -> MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture:
+    """Load the policy of a saved solution or result of learning, ready to act; of a folder, the one in it.
+
+    A policy over latents, which was saved alone, acts on raw observations, and so does one of controls.
+
+    Args:
+        path: a file, or a folder of results.
+        features: the signals of a controller that replans: they are functions, which no file stores, and
+            must be given again with the same names, bounds and sizes. Nothing else needs them.
+        model_features: likewise where its model is over `bd.features.mapped(function, d)`.
+    """
+    file, kind = _find(path), _read_kind(_find(path))
+    if kind == DECODED:
+        return read_decoded(file)
+    if kind == CONTROLS:
+        return read_controls(file, Given(features, model_features))
+    _, arrays = archive.read(file, _kind(file))
+    try:
+        return read_policy(arrays)
+    except ValueError as error:
+        raise ArchiveError(f"{file} holds no policy (a table of probabilities): save the solution again") from error
+
+
+def check(path: str | os.PathLike[str]) -> Check:
+    """Derive the certificate in a saved file again; raise `CertificateError` where a claim does not hold.
+
+    For a solution of a known model nothing is assumed; for a result of learning, that the counts and samples in the
+    file were observed. Given a folder, it checks the file in it.
+    """
+    file, kind = _find(path), _read_kind(_find(path))
+    if kind == DECODED:
+        raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
+    if kind == CONTROLS:
+        return _controlled.check_controlled(file)
+    return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
+
+
+def _find(path: str | os.PathLike[str]) -> Path:
+    return Path(path) / NAME if Path(path).is_dir() else Path(path)
+
+
+def _kind(path: Path) -> str:
+    """Return which of the two kinds with a certificate a file is."""
+    return _learned.KIND if _read_kind(path) == _learned.KIND else _saved.KIND
+
+
+def _read_kind(path: Path) -> str | None:
+    """Read the kind that a file claims to be."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return json.loads(archive.read("manifest.json"))["kind"]
+    except Exception:  # whatever is wrong with the file, `archive.read` reports it
+        return None

@@ -1,0 +1,114 @@
+"""Solutions of known models on disk: save one, derive its certificate again."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bidual._base import archive
+from bidual._base.errors import ArchiveError
+from bidual._base.status import Status
+from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.certificate.constraints import Goal, constraint_results, status_of
+from bidual.certificate.rounding import with_rounding
+from bidual.problem.features import Psi
+from bidual.problem.modelling import Line
+from bidual.storage._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
+from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies import MarkovPolicy
+
+KIND = "solution"
+_CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
+
+
+def save(
+    path: str | os.PathLike[str], evidence: Evidence, lines: Sequence[Line], goal: Goal, claims: dict[str, Any]
+) -> None:
+    """Write evidence and claims to one file."""
+    lists = evidence.mdp.successors
+    problem, arrays = pack_program(evidence.program)
+    archive.write(
+        path,
+        KIND,
+        {
+            "claims": claims,
+            "goal": [goal.gap, goal.relative],
+            "lines": write_lines(lines),
+            "horizon": evidence.mdp.horizon,
+            "objective_weight": evidence.record.objective_weight,
+            "features": [evidence.psi.visits, evidence.psi.occupancy],
+            "problem": problem,
+        },
+        {
+            "policy": evidence.policy.table,
+            "next_states": lists.states,
+            "probabilities": lists.probabilities,
+            "allowed": lists.allowed,
+            "initial": evidence.mdp.initial,
+            "psi": evidence.psi.signals,
+            "gamma": evidence.record.gamma,
+            "auxiliary": evidence.auxiliary,
+            **({} if evidence.record.point is None else {"point": evidence.record.point}),
+            **{f"problem_{name}": array for name, array in arrays.items()},
+        },
+    )
+
+
+def check_solution(path: str | os.PathLike[str]) -> Check:
+    """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
+    manifest, arrays = archive.read(path, KIND)
+    try:
+        lines = read_lines(manifest["lines"])
+        evidence = _evidence(manifest, arrays)
+        check_rows(lines, evidence.program)
+        claims = {key: manifest["claims"][key] for key in _CLAIMS}
+        gap, relative = manifest["goal"]
+        goal, largest = Goal(float(gap), bool(relative)), maximises(claims["sense"])
+    except MALFORMED as error:
+        raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
+    check_limits(lines, evidence.program)
+    certificate = certify(evidence)
+    compare(claims, _derive(largest, goal, evidence, lines, certificate))
+    return Check(claims, certificate)
+
+
+def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
+    lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
+    mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
+    psi = _features(manifest, arrays["psi"], mdp)
+    program = restore_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
+    return Evidence(
+        program=with_rounding(program, psi, mdp),
+        psi=psi,
+        mdp=mdp,
+        policy=MarkovPolicy(arrays["policy"]),
+        record=Record(arrays["gamma"], float(manifest["objective_weight"]), arrays.get("point")),
+        auxiliary=arrays["auxiliary"],
+    )
+
+
+def _features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) -> Psi:
+    visits, occupancy = manifest["features"]
+    if signals.ndim != 4 or signals.shape[0] not in (1, mdp.horizon) or signals.shape[2:] != mdp.actions.shape:
+        raise ValueError(f"psi has shape {signals.shape}")
+    return Psi(signals, visits=visits is True, occupancy=occupancy is True)
+
+
+def _derive(
+    largest: bool, goal: Goal, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
+) -> dict[str, Any]:
+    """Derive the claims that a file may make: status and numbers of `Solution.to_dict`."""
+    status = status_of(evidence.program, certificate, goal)
+    lower, upper = certificate.bounds(evidence.program, maximises=largest)
+    gamma = multipliers(evidence.program, evidence.record) if status is Status.OPTIMAL else None
+    results = constraint_results(lines, certificate, gamma)
+    return {
+        "status": str(status),
+        "value": -certificate.value if largest else certificate.value,
+        "lower": lower,
+        "upper": upper,
+        "gap": None if lower is None or upper is None else upper - lower,
+        "constraints": [result.to_dict() for result in results],
+    }

@@ -1,0 +1,130 @@
+"""Problems of closeness: to an expert's embedding, or to a convex set of embeddings."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import cvxpy as cp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from bidual._base.errors import ProblemError
+from bidual.problem.features.embedding import Embedding
+from bidual.problem.modelling import Problem
+from bidual.tasks.problems._declare import Limits, declare, merge, over_time
+from bidual.tasks.problems._demonstrations import FORM, Demonstrations, is_demonstrations, read_demonstrations
+from bidual.tasks.problems._sets import ConvexSet, constraints_of
+from bidual.world.mdp import Signal, TabularMDP
+
+Distance = Literal["l2", "l1", "linf", "squared"]
+
+_DISTANCES: dict[str, Callable[[cp.Expression], cp.Expression]] = {
+    "l2": cp.norm,
+    "l1": cp.norm1,
+    "linf": cp.norm_inf,
+    "squared": cp.sum_squares,
+}
+
+
+def apprenticeship(
+    mdp: TabularMDP,
+    expert: ArrayLike | Demonstrations,
+    *,
+    distance: Distance = "l2",
+    by_step: bool = False,
+    limits: Limits | None = None,
+    **signals: Signal,
+) -> Problem:
+    """Apprenticeship: come as close as possible to what an expert does.
+
+    ``apprenticeship(mdp, demonstrations)`` or ``apprenticeship(mdp, [12.0, 0.3], speed=speed, crashes=crashes)``
+
+    The comparison is of the expected totals of the signals or, where none are given, the expected visits of every
+    state.
+
+    Args:
+        mdp: the model.
+        expert: the expert's embedding: one number per signal, or per state. Or demonstrations: a sequence of episodes,
+            each a sequence of (state, action) pairs, which are averaged. An episode that is shorter than the horizon
+            counts nothing after its end; in a model from Gymnasium it stays in the added state.
+        distance: "l2", "l1", "linf" or "squared" (the sum of squares).
+        by_step: compare step by step instead of totals over time; an embedding then has shape (H, d).
+        limits: the constraints by name, as the module says.
+        **signals: the signals by name.
+    """
+    x, constraints = declare(mdp, signals, limits, visits=not signals)
+    compared = _select_compared(x, signals, by_step)
+    if is_demonstrations(expert):
+        demonstrated_embedding = read_demonstrations(mdp, x.features.stage(mdp.successors), expert)[
+            :, _columns(x, signals)
+        ]
+        target = demonstrated_embedding if by_step else demonstrated_embedding.sum(axis=0)
+    else:
+        target = _embedding(expert, compared.shape)
+    return Problem(cp.Minimize(_distance(distance, compared - target)), constraints)
+
+
+def feasibility(
+    mdp: TabularMDP,
+    convex_set: ConvexSet,
+    *,
+    distance: Distance = "l2",
+    by_step: bool = False,
+    limits: Limits | None = None,
+    **signals: Signal,
+) -> Problem:
+    """Feasibility: come as close as possible to a convex set; the optimum is 0 where a policy reaches it.
+
+    ``feasibility(mdp, bd.problems.box(lower=[6, 6]), north=north, south=south)``
+
+    The set is one of the expected totals of the signals or, where none are given, the expected visits of
+    every state.
+
+    Args:
+        mdp: the model.
+        convex_set: `box`, `ball`, `polyhedron` or `hull`, or a function from a CVXPY variable of the embedding's shape
+            to constraints on it: ``lambda v: [v >= 0, cp.sum(v) <= 1]``.
+        distance: "l2", "l1", "linf" or "squared" (the sum of squares).
+        by_step: the set is one of embeddings of shape (H, d), step by step, instead of totals over time.
+        limits: the constraints by name, as the module says.
+        **signals: the signals by name.
+    """
+    x, constraints = declare(mdp, signals, limits, visits=not signals)
+    compared = _select_compared(x, signals, by_step)
+    v = cp.Variable(compared.shape, name="point")
+    return Problem(cp.Minimize(_distance(distance, compared - v)), merge(constraints_of(convex_set, v), constraints))
+
+
+def _columns(x: Embedding, signals: Mapping[str, Signal]) -> slice:
+    """Return the features to compare: the first ones are the signals, the last ones the visits."""
+    d = x.features.dimension
+    return slice(0, len(signals)) if signals else slice(d - x.visits.shape[1], d)
+
+
+def _select_compared(x: Embedding, signals: Mapping[str, Signal], by_step: bool) -> cp.Expression:
+    if not isinstance(by_step, bool):
+        raise ProblemError(f"by_step is True or False; got {by_step!r}")
+    entries = x[:, _columns(x, signals)]
+    return entries if by_step else over_time(entries)
+
+
+def _distance(name: str, difference: cp.Expression) -> cp.Expression:
+    if not isinstance(name, str) or name not in _DISTANCES:
+        raise ProblemError(f"there is no distance {name!r}; there are {', '.join(_DISTANCES)}")
+    return _DISTANCES[name](cp.vec(difference, order="C"))  # as a vector: norms of matrices are something else
+
+
+def _embedding(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    try:
+        numbers = np.array(expert, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ProblemError(
+            f"the expert must be an embedding of shape {shape} or demonstrations; got {type(expert).__name__}; {FORM}"
+        ) from None
+    if numbers.shape != shape:
+        steps = "" if len(shape) == 2 else "; for one that changes with the step give by_step=True"
+        raise ProblemError(f"the expert's embedding must have shape {shape}; got {numbers.shape}{steps}; {FORM}")
+    if not np.isfinite(numbers).all():
+        where = [int(i) for i in np.argwhere(~np.isfinite(numbers))[0]]
+        raise ProblemError(f"the expert's embedding is {numbers[tuple(where)]} at {where}: every entry must be finite")
+    return numbers

@@ -1,0 +1,1 @@
+"""The world of a policy: finite models, policies, environments."""

@@ -1,0 +1,54 @@
+"""The interface of environments: sources of episodes, with what is known about them beforehand."""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bidual._base.errors import PolicyError
+from bidual._base.keys import Draw
+from bidual._base.types import Episode
+from bidual.world.policies import AbstractPolicy
+
+
+class AbstractEnvironment(abc.ABC):
+    """S states and A actions with transitions that are observed only by acting, for H steps at a time."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+
+    @property
+    def absorbing(self) -> Bool[np.ndarray, "S"]:
+        """A mask of the states known to be absorbing, with signals as in the features: nothing to learn there."""
+        return np.zeros(self.shape[1], dtype=bool)
+
+    @property
+    def initial(self) -> Float[np.ndarray, "S"] | None:
+        """The law of the first state, where it is known."""
+        return None
+
+    @property
+    def allowed(self) -> Bool[np.ndarray, "S A"]:
+        """A mask of the actions that each state allows."""
+        return np.ones(self.shape[1:], dtype=bool)
+
+    @abc.abstractmethod
+    def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
+        """Run one episode of a policy. All randomness, the policy's too, comes from `draw`: same draw, same episode."""
+
+    def collect_many(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> list[Episode]:
+        """Run several episodes, the same as one by one; environments that batch them are faster here."""
+        return [self.collect(policy, draw) for draw in draws]
+
+
+def check_policy(policy: AbstractPolicy, shape: tuple[int, int, int]) -> None:
+    """Check that a policy has the shape of the environment."""
+    if policy.shape != shape:
+        H, S, A = policy.shape
+        raise PolicyError(
+            f"the policy is for {H} steps, {S} states and {A} actions, but the environment has {shape[0]}, {shape[1]} "
+            f"and {shape[2]}: run it where it was made for, or make one of shape (H, S, A) = {shape}"
+        )

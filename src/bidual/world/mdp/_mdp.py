@@ -1,0 +1,169 @@
+"""`TabularMDP`: a known finite-horizon model, checked at construction and stored as successor lists."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from bidual._base.errors import ModelError
+from bidual._base.types import Successors, at_step
+from bidual.problem import features
+from bidual.problem.features import AbstractFeatures, Arrival, concat, signals
+from bidual.world.mdp._successors import Transitions, check_initial, check_transitions
+from bidual.world.mdp._toy_text import Table, Transition, open_environment, read_table, start_law
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+    from bidual.problem.features.embedding import Embedding
+
+Signal = ArrayLike | Arrival | Callable[[Transition], float]
+
+
+@final
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class TabularMDP:
+    """A known Markov decision process with S states, A actions and a fixed horizon.
+
+    Args:
+        transitions: one of
+
+            * a dense array (S, A, S): the same law at every step;
+            * a dense array (H, S, A, S): one law per step;
+            * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K);
+            * a sequence of A sparse matrices (S, S) of SciPy, one per action: the same law at every step.
+        initial: the state every episode starts in, or a distribution (S,) over states.
+        horizon: the number of steps H of an episode.
+        actions: optional mask (S, A) of the actions that a state allows. Rows of other actions are ignored.
+
+    Rows must be probability vectors within 1e-9; they are then normalised to the last bit.
+    """
+
+    successors: Successors
+    initial: Float[np.ndarray, "S"]
+    table: Table | None = None  # of the environment that the model was read from
+
+    def __init__(
+        self,
+        transitions: Transitions,
+        initial: int | ArrayLike,
+        horizon: int,
+        *,
+        actions: ArrayLike | None = None,
+    ) -> None:
+        successors = check_transitions(transitions, horizon, actions)
+        object.__setattr__(self, "successors", successors)
+        object.__setattr__(self, "initial", check_initial(initial, successors.shape[1]))
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.successors.horizon
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return self.successors.shape[1]
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return self.successors.shape[2]
+
+    @property
+    def actions(self) -> Bool[np.ndarray, "S A"]:
+        """A mask of the actions that each state allows."""
+        return self.successors.allowed
+
+    @property
+    def absorbing(self) -> Bool[np.ndarray, "S"]:
+        """A mask of the states that no allowed action leaves, at any step."""
+        lists = self.successors
+        here = np.arange(self.num_states)[:, None, None]
+        away = (lists.states != here) & (lists.probabilities > 0)
+        return ~(away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
+
+    @classmethod
+    def from_gymnasium(
+        cls, env: "Env[Any, Any] | str", horizon: int, *, initial: int | ArrayLike | None = None, **options: object
+    ) -> "TabularMDP":
+        """Read the model of a toy-text environment: FrozenLake, CliffWalking, Taxi, or any other with a table ``P``.
+
+        ``mdp.embedding`` then also takes functions of a transition, whose fields are state, action, next_state,
+        reward and terminated: ``mdp.embedding(reward=lambda t: t.reward, falls=lambda t: t.reward == -100)``.
+        States keep their numbers. One is added at the end: there every terminated episode stays, with signals 0.
+
+        Args:
+            env: the environment, or its name ("FrozenLake-v1").
+            horizon: the number of steps H of an episode; a time limit of the environment is ignored.
+            initial: another start state, or distribution over the environment's states, than the environment's own.
+            **options: arguments of ``gymnasium.make`` for an environment given by name.
+        """
+        env = open_environment(env, options)
+        table = read_table(env)
+        mdp = cls(table.lists(), start_law(env, initial, table.num_states), horizon)
+        object.__setattr__(mdp, "table", table)
+        return mdp
+
+    def embedding(
+        self, /, *, total: bool = False, visits: bool = False, occupancy: bool = False, **named: Signal
+    ) -> "Embedding":
+        """Return the CVXPY variable of expected signals, with ``x.name`` for each signal given by name.
+
+        Args:
+            total: sum over time: ``x.name`` is one number instead of one per step.
+            visits: add the part ``x.visits``: the probability of every state, (H, S) or (S,).
+            occupancy: add the part ``x.occupancy``: of every state and action, (H, S, A) or (S, A).
+            **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S); over a model from
+                Gymnasium also functions of a transition.
+        """
+        arrays = {name: self._as_array(name, signal) for name, signal in named.items()}
+        psi = _features(self, visits=visits, occupancy=occupancy, named=arrays)
+        psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
+        return psi.embedding(self.horizon, total=total)
+
+    def _as_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
+        if not callable(signal):
+            return signal
+        if self.table is None:
+            raise ModelError(
+                f"signal {name!r} is a function; this model needs it as an array over (S, A): "
+                "only models made by from_gymnasium know the transitions to call it with"
+            )
+        return self.table.signal(name, signal)
+
+    def __repr__(self) -> str:
+        return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
+
+
+def _features(
+    mdp: TabularMDP, *, visits: bool, occupancy: bool, named: dict[str, ArrayLike | Arrival]
+) -> AbstractFeatures:
+    for name, flag in (("visits", visits), ("occupancy", occupancy)):
+        if not isinstance(flag, bool):
+            raise ModelError(f"{name} is True or False, not a signal: the embedding adds the part x.{name} itself")
+    members = [signals(**named)] if named or not (visits or occupancy) else []
+    members += [features.visits(mdp.num_states)] if visits else []
+    members += [features.occupancy(mdp.num_states, mdp.num_actions)] if occupancy else []
+    return concat(*members)
+
+
+def reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
+    """Return the states that some policy can reach at some step before the horizon."""
+    seen = mdp.initial > 0
+    frontier = np.flatnonzero(seen)
+    lists = mdp.successors
+    stationary = lists.states.shape[0] == lists.probabilities.shape[0] == 1
+    for h in range(mdp.horizon - 1):
+        if frontier.size == 0:
+            break
+        possible = (at_step(lists.probabilities, h)[frontier] > 0) & lists.allowed[frontier, :, None]
+        arrived = np.zeros_like(seen)
+        arrived[at_step(lists.states, h)[frontier][possible]] = True
+        # With one law for all steps a state need be expanded only once; with several, whenever it is occupied.
+        frontier = np.flatnonzero(arrived & ~seen if stationary else arrived)
+        seen |= arrived
+    return seen

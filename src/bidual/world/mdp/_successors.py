@@ -1,0 +1,184 @@
+"""Input of `TabularMDP`, checked with the place of every mistake and converted to successor lists."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+
+from bidual._base.errors import ModelError
+from bidual._base.types import Successors
+from bidual.world.mdp._sparse import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, matrix_lists
+
+Transitions = ArrayLike | tuple[ArrayLike, ArrayLike] | Sequence[Matrix]
+
+
+def check_transitions(transitions: Transitions, horizon: int, actions: ArrayLike | None) -> Successors:
+    """Check the law in any form that `TabularMDP` accepts, and return it as read-only successor lists."""
+    horizon = _check_horizon(horizon)
+    mask = None if actions is None else _read_array("actions", actions)
+    states, probabilities = _as_lists(transitions, horizon, mask)
+    allowed = _check_actions(mask, states.shape[1:3])
+    states = _check_indices(states, allowed)
+    probabilities = _check_rows(probabilities, allowed)
+    return Successors(_freeze(states), _freeze(probabilities), _freeze(allowed), horizon)
+
+
+def check_initial(initial: int | ArrayLike, size: int) -> Float[np.ndarray, "S"]:
+    """Check a state index or a distribution over `size` states, and return the start law, read-only."""
+    law = _read_array("initial", initial)
+    if law.ndim == 0 and np.issubdtype(law.dtype, np.integer):
+        if not 0 <= law < size:
+            raise ModelError(f"initial state {int(law)} does not exist: states are numbered 0 to {size - 1}")
+        return _freeze(np.eye(1, size, int(law))[0])
+    law = _read_numbers("initial", initial)
+    if law.shape != (size,):
+        raise ModelError(
+            f"initial must be a state index or a distribution of shape (S,) = ({size},); got shape {law.shape}"
+        )
+    if law.min() < 0:
+        raise ModelError(f"initial[{int(np.argmin(law))}] is {law.min():g}: probabilities cannot be negative")
+    if abs(law.sum() - 1) > ROW_TOLERANCE:
+        raise ModelError(f"initial sums to {law.sum():.12g}, not 1: divide it by its sum")
+    return _freeze(law / law.sum())
+
+
+def _check_horizon(horizon: int) -> int:
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ModelError(f"horizon must be a whole number of steps, at least 1; got {horizon!r}")
+    return int(horizon)
+
+
+def _as_lists(
+    transitions: Transitions, horizon: int, mask: np.ndarray | None
+) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
+    if are_matrices(transitions):
+        matrices = check_matrices(transitions)
+        return matrix_lists(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices))))
+    if isinstance(transitions, tuple):
+        if len(transitions) != 2:
+            raise ModelError(
+                f"successor lists are a pair (next_states, probabilities); got a tuple of {len(transitions)}"
+            )
+        states, probabilities = (
+            _read_array("next_states", transitions[0]),
+            _read_numbers("probabilities", transitions[1], mask),
+        )
+        if not np.issubdtype(states.dtype, np.integer):
+            raise ModelError(f"next_states must hold integers (state indices); got dtype {states.dtype}")
+        states = _add_step_axis("next_states", states, horizon)
+        probabilities = _add_step_axis("probabilities", probabilities, horizon)
+        if states.shape[1:] != probabilities.shape[1:]:
+            raise ModelError(
+                "next_states and probabilities must have the same (S, A, K); "
+                f"got {states.shape[1:]} and {probabilities.shape[1:]}"
+            )
+        return states, probabilities
+    dense = _add_step_axis("transitions", _read_numbers("transitions", transitions, mask), horizon)
+    if dense.shape[1] != dense.shape[3]:
+        raise ModelError(
+            f"dense transitions must have shape (S, A, S) or (H, S, A, S): S differs in {dense.shape[-3:]}; "
+            "for successor lists give the pair (next_states, probabilities)"
+        )
+    return _sparsify(dense)
+
+
+def _read_array(what: str, value: object) -> np.ndarray:
+    try:
+        return np.array(value)
+    except ValueError as error:
+        raise ModelError(f"{what} must be a rectangular array: {error}") from error
+
+
+def _read_numbers(what: str, value: object, mask: np.ndarray | None = None) -> Float[np.ndarray, "..."]:
+    """Read finite numbers in double precision; rows that a mask of actions (S, A) rules out become 0."""
+    array = _read_array(what, value)
+    if array.dtype.kind not in "biuf":
+        raise ModelError(f"{what} must be an array of real numbers; got dtype {array.dtype}")
+    array = array.astype(np.float64)
+    if mask is not None and mask.dtype == np.bool_ and array.shape[-3:-1] == mask.shape:
+        array[..., ~mask, :] = 0.0
+    if not np.all(np.isfinite(array)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ModelError(f"{what}{list(where)} is {array[where]}: every entry must be a finite number")
+    return array
+
+
+def _add_step_axis(what: str, array: np.ndarray, horizon: int) -> np.ndarray:
+    if array.ndim == 3:
+        array = array[None]
+    elif array.ndim != 4:
+        raise ModelError(f"{what} must have 3 axes, or 4 with one law per step; got shape {array.shape}")
+    elif array.shape[0] != horizon:
+        raise ModelError(f"{what} has {array.shape[0]} steps on its first axis, but the horizon is {horizon}")
+    if 0 in array.shape:
+        raise ModelError(
+            f"{what} has an empty axis (shape {array.shape}): at least one state, action and successor are needed"
+        )
+    return array
+
+
+def _sparsify(
+    dense: Float[np.ndarray, "steps S A S"],
+) -> tuple[Int[np.ndarray, "steps S A K"], Float[np.ndarray, "steps S A K"]]:
+    width = max(1, int(np.count_nonzero(dense, axis=-1).max()))
+    # A stable sort of "is zero" lists the non-zero successors first, in order of their index.
+    states = np.argsort(dense == 0, axis=-1, kind="stable")[..., :width]
+    return states, np.take_along_axis(dense, states, axis=-1)
+
+
+def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...]) -> Bool[np.ndarray, "S A"]:
+    if mask is None:
+        return np.ones(shape, dtype=bool)
+    if mask.shape != shape or mask.dtype != np.bool_:
+        raise ModelError(
+            f"actions must be a boolean mask of shape (S, A) = {shape}; got {mask.dtype} of shape {mask.shape}"
+        )
+    if not mask.any(axis=1).all():
+        raise ModelError(f"state {int(np.argmin(mask.any(axis=1)))} allows no action: every state needs one")
+    return mask
+
+
+def _check_indices(
+    states: Int[np.ndarray, "next S A K"], allowed: Bool[np.ndarray, "S A"]
+) -> Int[np.ndarray, "next S A K"]:
+    size = states.shape[1]
+    states = np.where(allowed[:, :, None], states, 0)
+    if states.min() < 0 or states.max() >= size:
+        wrong = np.argwhere((states < 0) | (states >= size))[0]
+        h, s, a, k = (int(i) for i in wrong)
+        step = f" at step {h}" if states.shape[0] > 1 else ""
+        raise ModelError(
+            f"next_states of state {s}, action {a}{step}: entry {k} is {states[h, s, a, k]}, "
+            f"but states are numbered 0 to {size - 1}"
+        )
+    return states.astype(np.int32)
+
+
+def _check_rows(
+    probabilities: Float[np.ndarray, "law S A K"], allowed: Bool[np.ndarray, "S A"]
+) -> Float[np.ndarray, "law S A K"]:
+    # Rows of actions that are not allowed are never used; make them harmless.
+    probabilities = np.where(allowed[:, :, None], probabilities, 1.0 / probabilities.shape[-1])
+    if probabilities.min() < 0:
+        h, s, a, k = (int(i) for i in np.argwhere(probabilities < 0)[0])
+        raise ModelError(
+            f"negative probability {probabilities[h, s, a, k]:g} in {_name_row(probabilities, h, s, a)} (entry {k})"
+        )
+    sums = probabilities.sum(axis=-1)
+    if np.abs(sums - 1).max() > ROW_TOLERANCE:
+        h, s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
+        raise ModelError(
+            f"the probabilities of {_name_row(probabilities, h, s, a)} sum to {sums[h, s, a]:.12g}, not 1 "
+            "(the worst row). Use float64 and divide by the row sums: P / P.sum(-1, keepdims=True)"
+        )
+    return probabilities / sums[..., None]
+
+
+def _name_row(probabilities: np.ndarray, h: int, s: int, a: int) -> str:
+    return f"state {s}, action {a}" + (f", step {h}" if probabilities.shape[0] > 1 else "")
+
+
+def _freeze(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,88 @@
+"""Collapse of a mixture under a known model to one Markov policy: its occupancies divided by its visits.
+
+For the mean occupancy measure mu_h(s, a) the policy mu_h(a | s) has the very same embedding, so a user gets one
+table instead of a lottery over plans.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+from bidual._base.errors import PolicyError
+from bidual._base.types import at_step
+from bidual.problem.features import Psi
+from bidual.world.mdp import TabularMDP
+from bidual.world.policies._base import AbstractPolicy
+from bidual.world.policies._control import ControlPolicy
+from bidual.world.policies._decoded import DecodedPolicy
+from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
+from bidual.world.policies._mixture import Mixture
+
+
+def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
+    """Return the (S, S A) matrices from occupancies to laws of the next state: one per step, or one for all."""
+    lists = mdp.successors
+    S, A, K = lists.states.shape[1:]
+    columns = np.arange(S * A + 1) * K
+    return [
+        sp.csc_array(
+            (at_step(lists.probabilities, h).ravel(), at_step(lists.states, h).ravel(), columns), shape=(S, S * A)
+        )
+        for h in range(max(lists.states.shape[0], lists.probabilities.shape[0]))
+    ]
+
+
+def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy | DecodedPolicy) -> Float[np.ndarray, "H S"]:
+    """Compute the distribution over states at every step."""
+    matrices, laws = transition_matrices(mdp), [mdp.initial]
+    for h in range(mdp.horizon - 1):
+        laws.append(matrices[h % len(matrices)] @ (laws[-1][:, None] * policy.at(h)).ravel())
+    return np.stack(laws)
+
+
+def from_occupancy(occupancy: Float[np.ndarray, "H S A"], mdp: TabularMDP) -> MarkovPolicy:
+    """Return the Markov policy with these occupancies; where it never arrives, the first allowed action."""
+    arrived = occupancy.sum(axis=-1, keepdims=True)
+    first = np.eye(mdp.num_actions)[np.argmax(mdp.actions, axis=1)]
+    table = np.where(arrived > 0, occupancy, first)
+    return MarkovPolicy(table / table.sum(axis=-1, keepdims=True))
+
+
+def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
+    """Return the one Markov policy with the mixture's embedding.
+
+    Where the mixture never arrives any law would do; the heaviest member's action is taken, which is the best
+    reply to the cost it was planned for.
+    """
+    members = [member for member in mixture.members if not isinstance(member, ControlPolicy)]
+    if len(members) < len(mixture.members):
+        raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
+    if len(members) == 1:
+        return MarkovPolicy(members[0].table)
+    matrices = transition_matrices(mdp)
+    heaviest = members[int(np.argmax(mixture.weights))]
+    table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    shares = [weight * mdp.initial for weight in mixture.weights]  # each member's part of the law of the state
+    for h, row in enumerate(table):
+        for i, member in enumerate(members):
+            occupancy = shares[i][:, None] * member.at(h)
+            row += occupancy
+            shares[i] = matrices[h % len(matrices)] @ occupancy.ravel()
+        arrived = row.sum(axis=1)
+        if not arrived.all():
+            empty = np.flatnonzero(arrived == 0)
+            row[empty], arrived[empty] = heaviest.at(h)[empty], 1.0
+        row /= arrived[:, None]
+    return MarkovPolicy(table)
+
+
+def embedding(mdp: TabularMDP, psi: Psi, policy: AbstractPolicy) -> Float[np.ndarray, "H d"]:
+    """Compute the embedding of a policy that is a table."""
+    if not isinstance(policy, MarkovPolicy | DeterministicPolicy | DecodedPolicy):
+        raise PolicyError(f"a {type(policy).__name__} is no table over the states of a model")
+    matrices, law, rows = transition_matrices(mdp), mdp.initial, []
+    for h in range(mdp.horizon):
+        occupancy = law[:, None] * policy.at(h)
+        rows.append(psi.expect(occupancy, h))
+        law = matrices[h % len(matrices)] @ occupancy.ravel()
+    return np.stack(rows)

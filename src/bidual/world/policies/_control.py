@@ -1,0 +1,190 @@
+"""Policies from state vectors to controls: a controller, and limits that clip its controls."""
+
+import abc
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bidual._base.errors import PolicyError
+from bidual.world.policies._base import AbstractPolicy, Actor
+
+
+class StoredController(NamedTuple):
+    """A part of a policy in a file: a JSON header, and arrays by name."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+class AbstractController(abc.ABC):
+    """A map from the state at a step to a control; its memory within an episode is passed back to it."""
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m): the numbers of steps, of state variables and of controls."""
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> bytes:
+        """A digest, equal for controllers with the same action on every observation."""
+
+    @property
+    @abc.abstractmethod
+    def stored(self) -> StoredController:
+        """The header and arrays for `bidual.control.read_controller`; functions are not stored."""
+
+    @abc.abstractmethod
+    def start(self, rng: np.random.Generator) -> Any:  # noqa: ANN401 - each its own memory
+        """Return the memory at the beginning of an episode; all randomness comes from `rng`."""
+
+    @abc.abstractmethod
+    def act(self, memory: Any, h: int, s: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "m"], Any]:  # noqa: ANN401
+        """Return the control at step h, from 0, in state s, and the memory after it."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineFeedback(AbstractController):
+    """u = u_h + K_h (s - s_h): controls along a nominal path, and gains against deviations from it."""
+
+    controls: Float[np.ndarray, "H m"]
+    states: Float[np.ndarray, "H n"]
+    gains: Float[np.ndarray, "H m n"]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m)."""
+        H, m, n = self.gains.shape
+        return H, n, m
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A digest of its arrays."""
+        return blake2b(b"".join(part.tobytes() for part in (self.controls, self.states, self.gains))).digest()
+
+    @property
+    def stored(self) -> StoredController:
+        """Its arrays."""
+        return StoredController(
+            {"name": "affine"}, {"controls": self.controls, "states": self.states, "gains": self.gains}
+        )
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Return None: there is no memory."""
+        del rng
+
+    def act(self, memory: None, h: int, s: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "m"], None]:
+        """Evaluate the affine law of the step."""
+        return self.controls[h] + self.gains[h] @ (s - self.states[h]), memory
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RandomControls(AbstractController):
+    """Random controls around the middle of their limits, correlated between neighbouring steps, for first episodes.
+
+    Independent noise would cancel out within a few steps and explore nothing.
+    """
+
+    horizon: int
+    dimension: int
+    low: Float[np.ndarray, "m"]
+    high: Float[np.ndarray, "m"]
+    deviation: float = 0.5  # in halves of the range
+    colour: float = 0.9  # the correlation of neighbouring steps
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(H, n, m)."""
+        return self.horizon, self.dimension, self.low.size
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A digest of its settings."""
+        settings = np.array([self.horizon, self.dimension, self.deviation, self.colour])
+        return blake2b(b"random" + settings.tobytes() + self.low.tobytes() + self.high.tobytes()).digest()
+
+    @property
+    def stored(self) -> StoredController:
+        """Its settings."""
+        settings = {"horizon": self.horizon, "dimension": self.dimension}
+        shape = {"deviation": float(self.deviation), "colour": float(self.colour)}
+        return StoredController({"name": "random"} | settings | shape, {"low": self.low, "high": self.high})
+
+    def start(self, rng: np.random.Generator) -> Float[np.ndarray, "H m"]:
+        """Draw all controls of the episode: first-order autoregressive noise of constant variance."""
+        noise = rng.standard_normal((self.horizon, self.low.size))
+        noise[1:] *= np.sqrt(1 - self.colour**2)
+        for h in range(1, self.horizon):
+            noise[h] += self.colour * noise[h - 1]
+        return (self.low + self.high) / 2 + self.deviation * (self.high - self.low) / 2 * noise
+
+    def act(
+        self, memory: Float[np.ndarray, "H m"], h: int, s: Float[np.ndarray, "n"]
+    ) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "H m"]]:
+        """Return the control of the step, whatever the state."""
+        del s
+        return memory[h], memory
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ControlPolicy(AbstractPolicy):
+    """A controller with its controls clipped to limits.
+
+    With `discrete` an action is a number from 0 on: that of the largest control.
+    """
+
+    controller: AbstractController
+    low: Float[np.ndarray, "m"]
+    high: Float[np.ndarray, "m"]
+    discrete: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, n, m): steps, state variables, controls."""
+        return self.controller.sizes
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """A digest, equal for policies with the same action on every observation."""
+        limits = self.low.tobytes() + self.high.tobytes() + bytes([self.discrete])
+        return blake2b(self.controller.fingerprint + limits).digest()
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; its actor takes vectors."""
+        H, n, _ = self.shape
+        memory = self.controller.start(np.random.default_rng(rng))
+
+        def choose(h: int, s: Float[np.ndarray, "n"]) -> Any:  # noqa: ANN401
+            nonlocal memory
+            control, memory = self.controller.act(memory, h, s)
+            return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high)
+
+        return Actor(choose, H, n, lambda _, observation: self._vector(observation))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write controller and limits to one file, for `bd.load`; signals that it plans with are named, not stored."""
+        from bidual.world.policies._control_files import write_controls
+
+        write_controls((self,), np.ones(1), path)
+
+    def _vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - any observation
+        try:
+            vector = np.asarray(observation, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            raise PolicyError(f"observation {observation!r:.80} is no vector of numbers") from None
+        if vector.size != self.shape[1]:
+            raise PolicyError(f"an observation has {vector.size} numbers, the policy reads {self.shape[1]}")
+        return vector
+
+    def __repr__(self) -> str:
+        H, n, m = self.shape
+        kind = type(self.controller).__name__
+        return f"ControlPolicy({kind}: {H} steps, {n} numbers to read, {m} controls)"

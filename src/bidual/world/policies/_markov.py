@@ -1,0 +1,73 @@
+"""Markov policies: the action depends on the step and the state only."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bidual.world.policies._base import AbstractPolicy, Actor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MarkovPolicy(AbstractPolicy):
+    """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a."""
+
+    table: Float[np.ndarray, "H S A"]
+
+    def at(self, h: int) -> Float[np.ndarray, "S A"]:
+        """Return the probabilities at one step."""
+        return self.table[h]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        H, S, A = self.table.shape
+        return H, S, A
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; every step draws its action from `rng`."""
+        generator = np.random.default_rng(rng)
+        H, S, _ = self.shape
+
+        def choose(h: int, s: int) -> int:
+            # The first action whose cumulative probability exceeds a uniform draw; never one of probability 0.
+            cumulative = np.cumsum(self.table[h, s])
+            return int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
+
+        return Actor(choose, H, S)
+
+    def __repr__(self) -> str:
+        H, S, A = self.shape
+        return f"MarkovPolicy({H} steps, {S} states, {A} actions, randomised)"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DeterministicPolicy(AbstractPolicy):
+    """One action per step and state, as in a plan."""
+
+    actions: Int[np.ndarray, "H S"]
+    num_actions: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        H, S = self.actions.shape
+        return H, S, self.num_actions
+
+    def at(self, h: int) -> Float[np.ndarray, "S A"]:
+        """Return the policy as probabilities, at one step."""
+        return np.asarray(self.actions[h][:, None] == np.arange(self.num_actions), dtype=np.float64)
+
+    @property
+    def table(self) -> Float[np.ndarray, "H S A"]:
+        """The same policy as probabilities."""
+        return np.asarray(self.actions[..., None] == np.arange(self.num_actions), dtype=np.float64)
+
+    def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
+        """Start an episode; nothing is random."""
+        del rng
+        H, S, _ = self.shape
+        return Actor(lambda h, s: int(self.actions[h, s]), H, S)

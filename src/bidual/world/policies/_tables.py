@@ -1,0 +1,117 @@
+"""Export of a policy as a table for other programs, which need nothing of bidual."""
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bidual._base import archive
+from bidual._base.errors import PolicyError
+from bidual.world.policies._control import AffineFeedback, ControlPolicy
+from bidual.world.policies._decoded import DecodedPolicy
+from bidual.world.policies._decoded_files import encode_decoded
+from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
+from bidual.world.policies._mixture import Mixture
+
+FORMATS = ("json", "csv", "npz", "safetensors")
+
+Arrays = dict[str, np.ndarray]
+
+
+def write_table(
+    policy: MarkovPolicy | DeterministicPolicy | DecodedPolicy | ControlPolicy | Mixture,
+    path: str | os.PathLike[str],
+    format: str,
+) -> Path:
+    """Write the probability of every action at every step in every state; numbers come back to the last bit.
+
+    json: an object with the shape (H, S, A) and the nested list ``probabilities[h][s][a]``. csv: one row for every
+    action that is taken with some probability. npz and safetensors: one array, ``probabilities``.
+
+    A policy over latents has its decoder beside it: for every step h and latent k a weight and, of normal observations,
+    ``means[h, k]`` and ``variances[h]``, of symbols ``laws[h, k]``. The latent of an observation is the most likely
+    one of the first ``sizes[h]``. A csv has no place for that.
+
+    Affine laws of control are arrays as well: member i, drawn with probability ``weights[i]`` at the beginning of an
+    episode, sets ``controls[i, h] + gains[i, h] @ (s - states[i, h])`` at step h in state s, clipped to ``low[i]`` and
+    ``high[i]``; where actions have numbers (``discrete``), it takes that of the largest control.
+    """
+    if format not in FORMATS:
+        raise PolicyError(f"format must be one of {', '.join(FORMATS)}; got {format!r}")
+    if isinstance(policy, ControlPolicy | Mixture):
+        header, arrays = _encode_laws(policy)
+    else:
+        header = {"kind": "markov policy", "axes": ["step", "state", "action"], "shape": list(policy.shape)}
+        arrays = {"probabilities": np.ascontiguousarray(policy.table)}
+        arrays |= _encode_decoder(policy) if isinstance(policy, DecodedPolicy) else {}
+    if format == "csv" and len(arrays) > 1:
+        raise PolicyError(_NO_PLACE["decoder" if "sizes" in arrays else "law"])
+    contents, target = _WRITERS[format](header, arrays), Path(path)
+    archive.put(target, lambda file: file.write(contents))
+    return target
+
+
+_NO_PLACE = {
+    "decoder": "a table over latents says nothing without the decoder that tells them, and a csv has no place for it: "
+    "choose json, npz or safetensors",
+    "law": "a law of control is several arrays, and a csv has no place for them: choose json, npz or safetensors",
+}
+
+
+def _encode_decoder(policy: DecodedPolicy) -> Arrays:
+    arrays = encode_decoded(policy)
+    return {name: array for name, array in arrays.items() if name != "policy"}
+
+
+def _encode_laws(policy: ControlPolicy | Mixture) -> tuple[dict[str, Any], Arrays]:
+    """Stack affine laws; other controllers are programs and cannot be exported."""
+    members = policy.members if isinstance(policy, Mixture) else (policy,)
+    weights = policy.weights if isinstance(policy, Mixture) else np.ones(1)
+    controls = [one for one in members if isinstance(one, ControlPolicy)]
+    laws = [one.controller for one in controls if isinstance(one.controller, AffineFeedback)]
+    if len(laws) < len(members):
+        raise PolicyError(
+            "only tables and affine laws of control can be written for other programs, and this policy has members "
+            "that draw or plan their controls as they go: learn with execution=bd.control.Feedback(), or save it for "
+            "bd.load"
+        )
+    header = {"kind": "affine control", "axes": ["member", "step"], "shape": list(policy.shape)}
+    arrays = {name: np.stack([getattr(law, name) for law in laws]) for name in ("controls", "states", "gains")}
+    arrays |= {name: np.stack([getattr(one, name) for one in controls]) for name in ("low", "high")}
+    return header | {"discrete": controls[0].discrete}, {"weights": weights} | arrays
+
+
+def _format_json(header: dict[str, Any], arrays: Arrays) -> bytes:
+    lists = {name: array.tolist() for name, array in arrays.items()}
+    return (json.dumps(header | lists) + "\n").encode()
+
+
+def _format_csv(_: dict[str, Any], arrays: Arrays) -> bytes:
+    table, text = arrays["probabilities"], io.StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(["step", "state", "action", "probability"])
+    places = zip(*(axis.tolist() for axis in np.nonzero(table)), strict=True)
+    rows.writerows((*place, float(table[place])) for place in places)
+    return text.getvalue().encode()
+
+
+def _format_npz(header: dict[str, Any], arrays: Arrays) -> bytes:
+    file = io.BytesIO()
+    switches = {"discrete": np.array(header["discrete"])} if "discrete" in header else {}
+    named: dict[str, Any] = arrays | switches
+    np.savez_compressed(file, **named)
+    return file.getvalue()
+
+
+def _format_safetensors(header: dict[str, Any], arrays: Arrays) -> bytes:
+    from safetensors.numpy import save
+
+    switches = {"discrete": json.dumps(header["discrete"])} if "discrete" in header else {}
+    return save(arrays, {"kind": header["kind"], "axes": " ".join(header["axes"])} | switches)
+
+
+_WRITERS = {"json": _format_json, "csv": _format_csv, "npz": _format_npz, "safetensors": _format_safetensors}
