@@ -16,10 +16,10 @@ demo: $(RUNTIME)  ## learn the rover from scratch, say what is certain, draw it 
 	@$(BIN)/bidual demo
 
 test: $(DEV)  ## the tests of the gate, with their CPU time
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: $(DEV)  ## the tests and the long statistical and fuzz runs
-	BIDUAL_TESTS=all $(BIN)/python -m pytest -n 2
+	BIDUAL_TESTS=all $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check .

@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
-# What one process has compiled the others need not: workers, and the commands that tests start. JAX reads these names
-# when it is imported, so they come first.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# What was compiled once is kept for all workers, for the commands that tests start, and for the next run in any clone,
+# as compilers' caches do. JAX reads these names when it is imported, so they come first.
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.environ["XDG_CACHE_HOME"] + "/bidual/compiled-for-tests")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Workers share the processors: threads that wait for each other there take twice the CPU time for the same numbers.
@@ -16,17 +17,16 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import jax
-import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 
-import tests.shapes  # noqa: F401 - the import hook of jaxtyping finds it by its name (pyproject.toml)
+from tests import shapes
 from tests.gate import CpuTimes
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-jaxtyping.config.update("jaxtyping_disable", True)  # until a test decides otherwise
+shapes.install()  # before anything of bidual is imported
 
 # The same examples every time; no deadline, because the first example of a shape compiles its planner.
 settings.register_profile(
@@ -52,8 +52,7 @@ def pytest_configure(config):
 def pytest_runtest_protocol(item, nextitem):
     """Decide before every test, its fixtures included, whether shapes are checked in it."""
     del nextitem
-    checked = checks_shapes(item.path, item.get_closest_marker("unchecked_shapes") is not None)
-    jaxtyping.config.update("jaxtyping_disable", not checked)
+    shapes.TESTS.begin(checks_shapes(item.path, item.get_closest_marker("unchecked_shapes") is not None))
     return (yield)
 
 

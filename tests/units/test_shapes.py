@@ -1,11 +1,13 @@
-"""Shapes are checked throughout all tests of units and contracts, and not at all elsewhere (tests/conftest.py)."""
+"""Shapes are checked in the first calls of every test of units and contracts, and not at all elsewhere."""
 
 import jaxtyping
 import numpy as np
 import pytest
 
 from bidual.dual.projections import onto_ball
+from bidual.problem.convex import Box
 from tests.conftest import TESTS, checks_shapes
+from tests.shapes import CALLS
 
 MATRIX = np.ones((2, 2))  # where a vector is declared
 
@@ -22,6 +24,22 @@ def test_a_marked_test_is_not_checked():
 
 def test_the_next_test_is_checked_again():
     test_a_wrong_shape_is_refused()
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_the_first_calls_of_a_test_are_checked(turn):
+    for _ in range(CALLS - 1):
+        onto_ball(MATRIX[0], 1.0)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        onto_ball(MATRIX, 1.0)
+    onto_ball(MATRIX, 1.0)
+
+
+def test_methods_properties_and_fields_are_checked():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        Box(MATRIX, MATRIX)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        Box(MATRIX[0] - 1, MATRIX[0]).maximiser(MATRIX)
 
 
 @pytest.mark.parametrize(
