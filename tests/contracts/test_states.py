@@ -17,7 +17,7 @@ from bidual.learning.runs import pack_state, unpack_state
 from bidual.learning.setup import set_up
 from bidual.learning.state import initial_learn_state
 from bidual.loop.explorers import PlanMixture
-from bidual.loop.explorers._lazy import ReplanState
+from bidual.loop.explorers._replanning import ReplanState
 from bidual.loop.vpdpo import vpdpo
 from bidual.models import Candidates, LinearMDP, LowRank, Tabular
 from bidual.planners import control

@@ -16,10 +16,10 @@ from bidual.learning.setup import set_up
 from bidual.loop.explorers import EpsilonGreedy, Greedy, Thompson
 from bidual.loop.vpdpo import first_state, vpdpo
 from bidual.models import Latent, Tabular
-from bidual.models.latent._archive import GrowingRows
 from bidual.models.latent._decoded_counts import count_episodes
 from bidual.models.latent._latent import shrink_estimates
 from bidual.models.latent._latents import build_latents
+from bidual.models.latent._reading import GrowingRows
 from bidual.planners import UnseenOptimism
 from bidual.problem.features import Observed, Pieces
 from bidual.tasks._lock_env import LockEnv

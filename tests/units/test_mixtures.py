@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from bidual.models.latent import _separation
+from bidual.models.latent import _mixtures
 from bidual.models.latent._families import Categorical, Gaussian
-from bidual.models.latent._mixtures import fit_mixture
-from bidual.models.latent._separation import find_strangers
+from bidual.models.latent._mixtures import find_strangers, fit_mixture
 
 D = 32
 MEANS = np.eye(3, D) * 14.0 / np.sqrt(2)  # fourteen standard deviations apart, as in the lock
@@ -32,8 +31,8 @@ def test_noise_is_one_latent(counts):
 
 
 def test_without_its_criterion_noise_would_be_many(monkeypatch):
-    monkeypatch.setattr(_separation, "CLEAR", 0.0)
-    monkeypatch.setattr(_separation, "Z", -5.0)
+    monkeypatch.setattr(_mixtures, "CLEAR", 0.0)
+    monkeypatch.setattr(_mixtures, "Z", -5.0)
     observations, _ = _vectors(np.random.default_rng(0), (40, 0, 0))
     assert fit_mixture(Gaussian(), observations, 5, None).size > 1
 

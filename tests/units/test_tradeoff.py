@@ -5,8 +5,8 @@ import pytest
 
 import bidual as bd
 from bidual.cli._options import Options
-from bidual.cli.sweep._curves import write_curves
 from bidual.cli.sweep._jobs import Job, JobRecord
+from bidual.cli.sweep._summary import write_curves
 from bidual.report import Trade, tradeoff_figure
 
 RUNS = [

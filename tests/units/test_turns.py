@@ -6,7 +6,7 @@ import pytest
 
 from bidual import Problem
 from bidual.loop.explorers import PlanMixture
-from bidual.loop.explorers._turns import TurnState, choose_member
+from bidual.loop.explorers._controls import TurnState, choose_member
 from bidual.problem.features import computed, signal
 from bidual.world.policies import AffineFeedback, ControlPolicy
 

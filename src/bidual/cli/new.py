@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from bidual._base.errors import TaskError
-from bidual.cli._templates import ENVIRONMENT, KNOWN
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,3 +28,92 @@ def run(args: argparse.Namespace) -> int:
         raise TaskError(f"{args.file} exists already and was left alone: choose another name") from None
     print(f"wrote {args.file}; {command} it with: bidual {command} {args.file}")
     return 0
+
+
+KNOWN = '''\
+"""A machine that wears out: run it hard, gently, or repair it. Solve with: bidual solve {name}"""
+
+import cvxpy as cp
+import numpy as np
+
+import bidual as bd
+
+# Three states of the machine and three things to do in each.
+GOOD, WORN, BROKEN = 0, 1, 2
+HARD, GENTLE, REPAIR = 0, 1, 2
+
+# P[s, a, t] is the probability of going from s to t under a: every row sums to 1.
+P = np.zeros((3, 3, 3))
+P[GOOD, HARD] = [0.6, 0.3, 0.1]
+P[GOOD, GENTLE] = [0.9, 0.1, 0.0]
+P[WORN, HARD] = [0.0, 0.5, 0.5]
+P[WORN, GENTLE] = [0.0, 0.9, 0.1]
+P[BROKEN, HARD] = P[BROKEN, GENTLE] = [0.0, 0.0, 1.0]
+P[:, REPAIR] = [1.0, 0.0, 0.0]
+
+income = np.array([[10.0, 6.0, 0.0], [8.0, 5.0, 0.0], [0.0, 0.0, 0.0]])  # by state and action
+repairs = np.array([[0.0, 0.0, 1.0]] * 3)
+broken = np.array([0.0, 0.0, 1.0])  # by state
+
+mdp = bd.TabularMDP(P, initial=GOOD, horizon=20)
+x = mdp.embedding(income=income, repairs=repairs, broken=broken)  # x.income[h] = expected income at step h
+
+# What can be changed on the command line: bidual solve {name} --set budget=1
+budget = cp.Parameter(name="budget", value=2.0)
+
+problem = bd.Problem(
+    cp.Maximize(cp.sum(x.income)),
+    {{
+        "repairs": cp.sum(x.repairs) <= budget,  # in total
+        "broken": x.broken <= 0.2,  # at every single step
+    }},
+)
+'''
+
+ENVIRONMENT = '''\
+"""A greenhouse to learn: water it so that plants grow, with little water. Learn with: bidual learn {name}"""
+
+import cvxpy as cp
+import gymnasium as gym
+import numpy as np
+
+import bidual as bd
+
+
+class Greenhouse(gym.Env):
+    """Moisture from 0 to 5. In dry soil, 0, the plants die and the episode ends. The learner sees none of this code."""
+
+    observation_space = gym.spaces.Discrete(6)
+    action_space = gym.spaces.Discrete(3)  # units of water
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.moisture = 3
+        return self.moisture, {{}}
+
+    def step(self, action):
+        sun = self.np_random.choice(3, p=[0.3, 0.5, 0.2])
+        self.moisture = int(np.clip(self.moisture + action - sun, 0, 5))
+        growth = 1.0 if self.moisture in (2, 3, 4) else 0.0
+        return self.moisture, growth, self.moisture == 0, False, {{}}
+
+
+env = Greenhouse()
+
+# Signals are functions of a step t with t.obs, t.action, t.next_obs, t.reward, t.terminated and t.info. They lie in
+# [0, 1] unless declared otherwise. x.growth[h] is the expected growth on day h.
+x = bd.features.signals(
+    growth=lambda t: t.reward,
+    water=bd.features.observed(lambda t: t.action, low=0, high=2),
+).embedding(horizon=7)
+
+# What can be changed on the command line: bidual learn {name} --set budget=4
+budget = cp.Parameter(name="budget", value=5.0)
+
+problem = bd.Problem(cp.Maximize(cp.sum(x.growth)), {{"water": cp.sum(x.water) <= budget}})
+
+# What is known about the environment and need not be learned: moisture changes by at most two a day. State 6 is added
+# by bidual: there an ended episode stays. Without these lines any state may follow any other: bounds are wider.
+now, then = np.arange(7)[:, None], np.arange(7)
+model = bd.models.Tabular(support=np.where((abs(then - now) <= 2) | (then == 6), then, -1), initial=3)
+'''

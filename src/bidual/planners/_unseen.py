@@ -1,4 +1,4 @@
-"""Optimistic planning among latents: whatever is unknown about them is assumed to be the best that is possible.
+"""The optimistic planner of a model. Among latents, whatever is unknown is assumed to be the best that is possible.
 
     V_h(z) = min_a (1 - w) (theta_h . psi + sum_z' p(z') V_{h+1}(z')) + w U_h,      w = w_h(z, a) the mass that is free
     U_h    = c_h + min(U_{h+1}, e_h)
@@ -9,15 +9,17 @@ planning in it is exact.
 """
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bidual._base.types import place_on_device
-from bidual.models import Known, Latents, Layout
+from bidual.models import Known, Latents, Layout, Plausible, Rectangular
 from bidual.planners._backward_induction import BackwardInduction
 from bidual.planners._base import AbstractPlanner, Plan
+from bidual.planners._class_search import ClassSearch
+from bidual.planners._extended_value_iteration import ExtendedValueIteration
 
 
 @final
@@ -77,3 +79,10 @@ def _known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
         kept=np.arange(S),
         fallback=np.argmax(model.allowed, axis=1),
     )
+
+
+def optimistic_planner_for(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
+    """Return the optimistic planner for a model; `nodes` limits the search where the minimum is hard."""
+    if isinstance(model, Latents):
+        return UnseenOptimism()
+    return ClassSearch(nodes) if isinstance(model, Plausible) else ExtendedValueIteration()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, final
 
 from bidual._base.errors import TaskError
-from bidual.cli.distributed._pool import WorkerPool
+from bidual.cli.distributed._executor import WorkerPool
 from bidual.world.envs import check_count
 
 if TYPE_CHECKING:

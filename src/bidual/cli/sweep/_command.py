@@ -154,8 +154,7 @@ def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Job]", workers
 
 def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[JobRecord]", seconds: float) -> None:
     from bidual._base.version import __version__
-    from bidual.cli.sweep._curves import write_curves
-    from bidual.cli.sweep._summary import summary, table
+    from bidual.cli.sweep._summary import summary, table, write_curves
 
     lines, curves = summary(records), write_curves(spec.out, records)
     if not args.json:

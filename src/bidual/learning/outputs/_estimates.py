@@ -9,8 +9,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual._base.types import Episode
 from bidual.certificate import Estimates, Round, Spans, at_embedding, bounds, of_round
 from bidual.certificate.bounds import Alone, Split
-from bidual.learning.outputs._corners import Corners
-from bidual.learning.outputs._functionals import Functionals
+from bidual.learning.outputs._functionals import Corners, Functionals
 from bidual.learning.outputs._samples import mean_embedding
 from bidual.problem.convex import AbstractProgram
 from bidual.world.envs import AbstractEnvironment

@@ -6,6 +6,7 @@ from bidual.loop.explorers._bonus import CountBonus as CountBonus
 from bidual.loop.explorers._bonus import Hoeffding as Hoeffding
 from bidual.loop.explorers._controls import ControlPlans as ControlPlans
 from bidual.loop.explorers._controls import Controls as Controls
+from bidual.loop.explorers._controls import TurnState as TurnState
 from bidual.loop.explorers._explorers import Alternating as Alternating
 from bidual.loop.explorers._explorers import EpsilonGreedy as EpsilonGreedy
 from bidual.loop.explorers._explorers import Greedy as Greedy
@@ -14,16 +15,15 @@ from bidual.loop.explorers._explorers import Thompson as Thompson
 from bidual.loop.explorers._inner import AbstractInner as AbstractInner
 from bidual.loop.explorers._inner import Corrective as Corrective
 from bidual.loop.explorers._inner import PlanMixture as PlanMixture
-from bidual.loop.explorers._lazy import ReplanState as ReplanState
 from bidual.loop.explorers._linearised import Average as Average
 from bidual.loop.explorers._linearised import Linearised as Linearised
 from bidual.loop.explorers._replanning import AbstractReplanning as AbstractReplanning
 from bidual.loop.explorers._replanning import Always as Always
 from bidual.loop.explorers._replanning import Growth as Growth
 from bidual.loop.explorers._replanning import PlanOrigin as PlanOrigin
+from bidual.loop.explorers._replanning import ReplanState as ReplanState
 from bidual.loop.explorers._steps import DualSteps as DualSteps
 from bidual.loop.explorers._steps import PrimalDual as PrimalDual
-from bidual.loop.explorers._turns import TurnState as TurnState
 
 __all__ = [
     "AbstractExplorer",

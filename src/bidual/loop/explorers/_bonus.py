@@ -15,8 +15,7 @@ from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.loop.explorers._base import AbstractExplorer, Choice
 from bidual.loop.explorers._inner import Corrective
-from bidual.loop.explorers._lazy import PlanningTask, ReplanState, all_laws, planned
-from bidual.loop.explorers._replanning import AbstractReplanning, Growth
+from bidual.loop.explorers._replanning import AbstractReplanning, Growth, PlanningTask, ReplanState, all_laws, planned
 from bidual.models import AbstractCounted
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.problem.convex import AbstractProgram, AffineProgram

@@ -14,10 +14,9 @@ from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.dual import FollowTheLeader, GradientAscent
 from bidual.loop.explorers._base import AbstractExplorer, Choice
-from bidual.loop.explorers._inner import AbstractInner, Corrective
+from bidual.loop.explorers._inner import AbstractInner, Corrective, PlanMixture
 from bidual.loop.explorers._linearised import choose_inner
 from bidual.loop.explorers._steps import DualSteps, first_Gamma
-from bidual.loop.explorers._turns import TurnState, choose_member
 from bidual.models import AbstractModel, ControlKnowledge
 from bidual.planners import AbstractPlanner
 from bidual.planners.control import (
@@ -33,9 +32,18 @@ from bidual.planners.control import (
     icem,
 )
 from bidual.planners.control import Thompson as PosteriorSample
-from bidual.problem.convex import AbstractProgram, VariationalProgram
+from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram, VariationalProgram
 from bidual.problem.modelling import variational
 from bidual.world.policies import ControlPolicy, RandomControls
+
+_FADES = 0.02  # of debt and spread with every mixture
+
+
+class TurnState(NamedTuple):
+    """The sums of the mixtures so far less the members that were run, and of the variances within mixtures."""
+
+    debt: Float[np.ndarray, "k"]
+    spread: Float[np.ndarray, "k"]
 
 
 class ControlPlans(NamedTuple):
@@ -160,3 +168,50 @@ def _random_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
     H, n, _ = knowledge.shape
     low, high = knowledge.limits
     return ControlPolicy(RandomControls(H, n, low, high, push), low, high, knowledge.discrete)
+
+
+def choose_member(program: AbstractProgram, mixed: PlanMixture, turn_state: TurnState | None) -> tuple[int, TurnState]:
+    """Return the index of the next member, and the debt after it, so that the episodes add up to the mixtures.
+
+    If drawn by weight, n members deviate from the mixture by their spread / sqrt(n): over 64 episodes of a point mass
+    that was more than all other errors together. Here a debt is carried from episode to episode, the embeddings of the
+    mixtures less those of the members that were run, and the next member leaves the least of it (herding, Welling
+    2009). Debts are in the values of the problem's functions, each relative to the spread of members in it so far.
+    Both fade, so that plans in the bad models of the first episodes are not compensated later on.
+    """
+    points, shares = _points(program, mixed)
+    weights = mixed.weights / mixed.weights.sum()
+    mean = weights @ points
+    kept = 1 - _FADES
+    before = TurnState(np.zeros_like(mean), np.zeros_like(mean)) if turn_state is None else turn_state
+    spread = kept * before.spread + weights @ (points - mean) ** 2
+    debts = kept * before.debt + (mean - points)
+    measured = np.where(spread > 0, debts**2 / np.where(spread > 0, spread, 1.0), 0.0)
+    place = int(np.argmin(measured @ shares))
+    return place, TurnState(debts[place], spread)
+
+
+def _points(
+    program: AbstractProgram, mixed: PlanMixture
+) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
+    """Return the values of every member, and their weights: the objective's image counts as one constraint."""
+    return program.dispatch(lambda rows: _values(rows, mixed), lambda cones: _images(cones, mixed))
+
+
+def _values(
+    program: AffineProgram, mixed: PlanMixture
+) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
+    points = np.array([np.append(*program.at(embedding)) for embedding in mixed.expected])
+    return points, np.ones(points.shape[1])
+
+
+def _images(
+    program: ConvexProgram, mixed: PlanMixture
+) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
+    images = np.array([program.image(embedding) for embedding in mixed.expected])
+    shares = np.full(images.shape[1], 1 / max(1, images.shape[1]))
+    if program.num_auxiliary:  # constraints have no value without the other variables
+        return images, shares
+    # Curved constraints too: the target is the mean over the members, which can be run, not the mixture's value.
+    rows = np.array([program.functions.values(image, np.zeros(0))[1] for image in images])
+    return np.hstack([images, rows]), np.append(shares, np.ones(rows.shape[1]))

@@ -9,9 +9,8 @@ from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.loop.explorers._base import AbstractExplorer, Choice
 from bidual.loop.explorers._inner import AbstractInner
-from bidual.loop.explorers._lazy import ReplanState, all_laws, one_law, planned
 from bidual.loop.explorers._linearised import choose_inner
-from bidual.loop.explorers._replanning import AbstractReplanning, Growth
+from bidual.loop.explorers._replanning import AbstractReplanning, Growth, ReplanState, all_laws, one_law, planned
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
 from bidual.world.policies import ControlPolicy, DeterministicPolicy

@@ -10,16 +10,54 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bidual._base.errors import EnvError
 from bidual._base.types import Episode
-from bidual.models.latent._archive import GrowingRows
 from bidual.models.latent._decoded_counts import Tally, count_episodes
 from bidual.models.latent._families import AbstractEmissionFamily
-from bidual.models.latent._mixtures import Emission, fit_mixture
-from bidual.models.latent._separation import find_strangers
+from bidual.models.latent._mixtures import Emission, find_strangers, fit_mixture
 from bidual.world.policies import Decoder
+
+
+@final
+class GrowingRows:
+    """The first `count` rows of a shared buffer, along its second axis: the first is for the steps of an episode.
+
+    The rows of one instance never change: the data after t episodes are the first t rows, and later rows are appended
+    behind them without a copy. Appending to an older instance copies its rows to a buffer of its own.
+    """
+
+    def __init__(self, buffer: Shaped[np.ndarray, "steps capacity *rest"], count: int, tail: list[int]) -> None:
+        self._buffer, self.count = buffer, count
+        self._tail = tail  # number of rows written, shared by all instances on this buffer
+
+    @staticmethod
+    def empty(steps: int, rest: tuple[int, ...], dtype: type) -> "GrowingRows":
+        """Return an archive without rows."""
+        return GrowingRows(np.zeros((steps, 0, *rest), dtype=dtype), 0, [0])
+
+    @staticmethod
+    def of(rows: Shaped[np.ndarray, "steps n *rest"]) -> "GrowingRows":
+        """Return an archive of these rows."""
+        return GrowingRows(rows, rows.shape[1], [rows.shape[1]])
+
+    @property
+    def rows(self) -> Shaped[np.ndarray, "steps n *rest"]:
+        """All rows."""
+        return self._buffer[:, : self.count]
+
+    def add(self, rows: Shaped[np.ndarray, "steps more *rest"]) -> "GrowingRows":
+        """Append rows."""
+        total, buffer, tail = self.count + rows.shape[1], self._buffer, self._tail
+        if tail[0] != self.count or total > buffer.shape[1]:
+            shape = (buffer.shape[0], max(64, 2 * total), *buffer.shape[2:])
+            buffer, tail = np.zeros(shape, dtype=buffer.dtype), [self.count]
+            buffer[:, : self.count] = self.rows
+        buffer[:, self.count : total] = rows
+        tail[0] = total
+        return GrowingRows(buffer, total, tail)
+
 
 _FEWEST = 3  # observations that can reveal two latents and noise
 _MOST = 512  # observations of a latent in one fit

@@ -1,7 +1,5 @@
 """Planning for vector states under controls: optimism, search, execution, and the embeddings of plans by rollouts."""
 
-from bidual.planners.control._among import Among as Among
-from bidual.planners.control._among import CheapestAmong as CheapestAmong
 from bidual.planners.control._descent import Descent as Descent
 from bidual.planners.control._describe import Given as Given
 from bidual.planners.control._execution import AbstractExecution as AbstractExecution
@@ -19,6 +17,8 @@ from bidual.planners.control._optimism import Bonus as Bonus
 from bidual.planners.control._optimism import Hallucinated as Hallucinated
 from bidual.planners.control._optimism import Mean as Mean
 from bidual.planners.control._optimism import PosteriorSample as Thompson
+from bidual.planners.control._planner import Among as Among
+from bidual.planners.control._planner import CheapestAmong as CheapestAmong
 from bidual.planners.control._planner import ControlSequence as ControlSequence
 from bidual.planners.control._planner import Regulator as Regulator
 from bidual.planners.control._receding import Receding as Receding

@@ -13,13 +13,14 @@ from jaxtyping import Array, Float, Int, UInt
 from bidual._base.errors import ModelError, ProblemError
 from bidual._base.keys import Draw, Purpose, key_of
 from bidual._base.types import float32
-from bidual.models import AbstractDynamics, Stage
+from bidual.models import AbstractDynamics, AbstractModel, Stage
 from bidual.planners import AbstractPlanner, Plan
 from bidual.planners.control._execution import AbstractExecution, Feedback, central
 from bidual.planners.control._rollouts import embedding
 from bidual.planners.control._sampling import icem, middle
 from bidual.planners.control._search import AbstractSearch, Searched
 from bidual.problem.features import Computed
+from bidual.world.policies import ControlPolicy
 
 
 class ControlSequence(NamedTuple):
@@ -116,3 +117,38 @@ def _search(
         nominal = jnp.broadcast_to(centre[None], (ahead, centre.size))
     first: Int[Array, ""] = jnp.asarray(0)
     return sampler(dynamics, features, theta, first, s, jr.fold_in(key_of(seed_words), 3), nominal)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Among(AbstractModel):
+    """A finite set of dynamics that may be true."""
+
+    members: tuple[AbstractDynamics, ...]
+
+    def restrict(self, psi: Stage) -> Stage:
+        """Return the features unchanged: there is nothing to lay out."""
+        return psi
+
+    def policy(self, actions: ControlPolicy) -> ControlPolicy:
+        """Return the plan unchanged: a plan of controls is a policy already."""
+        return actions
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CheapestAmong(AbstractPlanner[Among]):
+    """The planner that searches a sequence for every member, and executes and rolls out only the cheapest."""
+
+    regulator: Regulator
+
+    def __call__(self, model: Among, psi: Stage, theta: Float[np.ndarray, "H d"]) -> Plan:
+        """Search in all members, and execute the cheapest sequence."""
+        found = [self.regulator.search(member, psi, theta) for member in model.members]
+        best = min(range(len(found)), key=lambda i: found[i].cost)
+        best_plan = self.regulator.execute(model.members[best], psi, theta, found[best])
+        return self.regulator.cheapest(theta, best_plan)
+
+    def after(self, plan: Plan) -> "CheapestAmong":
+        """Return the planner with one more plan to start from."""
+        return CheapestAmong(self.regulator.after(plan))

@@ -12,7 +12,7 @@ A signal is whatever ``mdp.embedding`` takes; a bound is a number or a ``cp.Para
 
 from bidual.tasks.problems._distances import apprenticeship as apprenticeship
 from bidual.tasks.problems._distances import feasibility as feasibility
-from bidual.tasks.problems._entropy import max_entropy as max_entropy
+from bidual.tasks.problems._distances import max_entropy as max_entropy
 from bidual.tasks.problems._sets import ball as ball
 from bidual.tasks.problems._sets import box as box
 from bidual.tasks.problems._sets import hull as hull

@@ -14,7 +14,7 @@ from bidual.problem.modelling import Problem
 from bidual.tasks.problems._declare import Limits, declare, merge, over_time
 from bidual.tasks.problems._demonstrations import FORM, Demonstrations, is_demonstrations, read_demonstrations
 from bidual.tasks.problems._sets import ConvexSet, constraints_of
-from bidual.world.mdp import Signal, TabularMDP
+from bidual.world.mdp import Signal, TabularMDP, reachable
 
 Distance = Literal["l2", "l1", "linf", "squared"]
 
@@ -128,3 +128,20 @@ def _embedding(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray, "...
         where = [int(i) for i in np.argwhere(~np.isfinite(numbers))[0]]
         raise ProblemError(f"the expert's embedding is {numbers[tuple(where)]} at {where}: every entry must be finite")
     return numbers
+
+
+def max_entropy(mdp: TabularMDP, *, limits: Limits | None = None) -> Problem:
+    """Exploration: maximise the entropy of the time-averaged law of the state.
+
+    ``max_entropy(mdp, limits={"pits": (pits, 0.3)})``. The largest conceivable value is log n, where n states can be
+    reached at all: then all of them are visited equally often.
+
+    Args:
+        mdp: the model.
+        limits: the constraints by name, as the module says; there is ``x.visits`` for functions.
+    """
+    x, constraints = declare(mdp, {}, limits, visits=True)
+    states = np.flatnonzero(reachable(mdp))
+    law = over_time(x.visits[:, states]) / mdp.horizon
+    # Entropy as log n minus the divergence from uniform: the cone solver gives up on sums of entr at laws near 0.
+    return Problem(cp.Maximize(np.log(states.size) - cp.sum(cp.kl_div(law, 1 / states.size))), constraints)

@@ -1,11 +1,13 @@
-"""Mixtures: draw one policy, keep it for the whole episode."""
+"""Mixtures: draw one policy, keep it for the whole episode. Their distinct members, compared by their actions."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bidual._base.errors import PolicyError
 from bidual.world.policies._base import AbstractPolicy, Actor
@@ -44,7 +46,7 @@ class Mixture(AbstractPolicy):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all members, which must be controllers, to one file for `bd.load`; tables are collapsed."""
-        from bidual.world.policies._control_files import write_controls
+        from bidual.world.policies._control import write_controls
 
         members = tuple(member for member in self.members if isinstance(member, ControlPolicy))
         if len(members) < len(self.members):
@@ -58,3 +60,42 @@ class Mixture(AbstractPolicy):
         kinds = {_KIND_NAMES[type(member)] for member in self.members}
         what = kinds.pop() if len(kinds) == 1 else "policies"
         return f"Mixture({len(self.members)} {what}, weights {np.round(self.weights, 4)})"
+
+
+Played = DeterministicPolicy | DecodedPolicy | ControlPolicy  # the policies of episodes while learning
+
+
+class DistinctPolicies:
+    """Policies in the order of their first appearance; the same few objects come again and again."""
+
+    def __init__(self) -> None:
+        self.members: list[Played] = []
+        self._numbers: dict[bytes, int] = {}
+        self._seen: dict[int, tuple[Played, int]] = {}  # kept alive, so that an id is not given twice
+
+    def number(self, policy: Played) -> int:
+        """Return the index of a policy among the distinct ones, appending it if it is new."""
+        seen = self._seen.get(id(policy))
+        if seen is not None:
+            return seen[1]
+        number = self._numbers.setdefault(_compute_fingerprint(policy), len(self.members))
+        if number == len(self.members):
+            self.members.append(policy)
+        self._seen[id(policy)] = (policy, number)
+        return number
+
+
+def find_distinct(policies: Sequence[Played]) -> tuple[list[Played], Int[np.ndarray, "n"]]:
+    """Return the distinct policies, and the index of each policy among them."""
+    found = DistinctPolicies()
+    order = np.array([found.number(policy) for policy in policies], dtype=np.int64)
+    return found.members, order
+
+
+def _compute_fingerprint(policy: Played) -> bytes:
+    """Return a digest, equal for policies with the same action on every observation."""
+    if isinstance(policy, DeterministicPolicy):
+        return blake2b(policy.actions.tobytes()).digest()
+    if isinstance(policy, ControlPolicy):
+        return policy.fingerprint
+    return blake2b(policy.table.tobytes() + policy.decoder.fingerprint).digest()

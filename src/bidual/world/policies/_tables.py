@@ -12,8 +12,7 @@ import numpy as np
 from bidual._base import archive
 from bidual._base.errors import PolicyError
 from bidual.world.policies._control import AffineFeedback, ControlPolicy
-from bidual.world.policies._decoded import DecodedPolicy
-from bidual.world.policies._decoded_files import encode_decoded
+from bidual.world.policies._decoded import DecodedPolicy, encode_decoded
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import Mixture
 
