@@ -26,6 +26,7 @@ from bidual.planners.control import (
     mppi,
 )
 from bidual.planners.control._sampling import clip_controls, path_costs
+from bidual.planners.control._search import Subproblem
 from bidual.problem.features import computed, fourier, linear, signal
 from bidual.world.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
 from tests.helpers import random_instance
@@ -169,12 +170,12 @@ def test_noise_and_extras_move_the_mean_by_as_much_as_they_may(dynamics):
 
 @partial(jax.jit, static_argnums=0)
 def _searched(searching, dynamics, theta, h, s, nominal):
-    return searching(dynamics, FEATURES, theta, h, s, jr.key(3), nominal)
+    return searching(Subproblem.ahead(dynamics, FEATURES, theta, h, s, len(nominal)), jr.key(3), nominal)
 
 
 @partial(jax.jit, static_argnums=0)
 def _cost(steps, dynamics, theta, s, nominal):
-    return path_costs(dynamics, FEATURES, theta, jnp.asarray(steps), s, nominal[:, None])[0]
+    return path_costs(Subproblem(dynamics, FEATURES, theta, jnp.asarray(steps), s), nominal[:, None])[0]
 
 
 def _pairs():

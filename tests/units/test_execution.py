@@ -13,7 +13,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual.models import Simulated, Stage
 from bidual.planners import Plan
 from bidual.planners.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
-from bidual.planners.control._execution import central
+from bidual.planners.control._execution import PlannedControls, central
 from bidual.problem.features import computed, signal
 
 H = 8
@@ -101,7 +101,7 @@ def test_a_descent_that_does_not_pay_less_is_not_taken():
     """Next to a kink: without curvature a step is as long as limits allow, and each share of it leads past the kink."""
     near = Simulated(LOW, HIGH, np.zeros(1), lambda s, u: s + u)
     psi = Stage(computed(apart=lambda x, u, y: jnp.abs(y[0])), 1, np.array([[0.3]]))
-    policy, _ = Feedback()(near, psi, np.ones((1, 1)), np.array([[-0.2999]]), SAMPLER)
+    policy, _ = Feedback()(PlannedControls(near, psi, np.ones((1, 1)), np.array([[-0.2999]]), SAMPLER))
     assert policy.controller.controls.item() == -0.2999
 
 

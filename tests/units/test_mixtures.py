@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bidual.models.latent import _mixtures
-from bidual.models.latent._families import Categorical, Gaussian
-from bidual.models.latent._mixtures import find_strangers, fit_mixture
+from bidual.models.latent._mixtures import Categorical, Gaussian, find_strangers, fit_mixture
 
 D = 32
 MEANS = np.eye(3, D) * 14.0 / np.sqrt(2)  # fourteen standard deviations apart, as in the lock

@@ -12,6 +12,7 @@ import bidual as bd
 from bidual.models import Simulated
 from bidual.planners.control import Elites, Exponential, Sampling, cem, dmd, icem, mppi
 from bidual.planners.control._sampling import _colour, clip_controls, path_costs
+from bidual.planners.control._search import Subproblem
 from bidual.problem.features import computed
 
 H = 6
@@ -23,7 +24,7 @@ SAMPLERS = {"mppi": mppi(32, 4), "cem": cem(32, 4), "icem": icem(32, 4), "dmd": 
 
 @partial(jax.jit, static_argnums=0)
 def _compiled(sampler, dynamics, theta, s, nominal, h, seed):
-    return sampler(dynamics, FEATURES, theta, h, s, jr.key(seed), nominal)
+    return sampler(Subproblem.ahead(dynamics, FEATURES, theta, h, s, len(nominal)), jr.key(seed), nominal)
 
 
 def _searched(sampler, dynamics=MOVE, theta=None, h=0, s=(0.0, 1.0), nominal=None, T=H, seed=0):
@@ -185,8 +186,7 @@ def test_a_bonus_is_worth_its_size(monkeypatch):
 def test_costs_of_many_paths_are_those_of_each():
     rng = np.random.default_rng(2)
     theta, sequences = np.ones((H, 3)), rng.uniform(-1, 2, (H, 7, 1))
-    together = path_costs(
-        MOVE, FEATURES, jnp.asarray(theta), jnp.asarray(4), jnp.asarray([0.0, 1.0]), jnp.asarray(sequences)
-    )
+    problem = Subproblem(MOVE, FEATURES, jnp.asarray(theta), jnp.asarray(4), jnp.asarray([0.0, 1.0]))
+    together = path_costs(problem, jnp.asarray(sequences))
     each = [_cost(sequences[:4, k], theta, (0.0, 1.0)) for k in range(7)]
     np.testing.assert_allclose(together, each, rtol=1e-5)

@@ -36,12 +36,12 @@ from bidual.models.counts._support import Support as Support
 from bidual.models.counts._tabular import Knowledge as Knowledge
 from bidual.models.counts._tabular import Tabular as Tabular
 from bidual.models.latent._decoded_counts import Tally as Tally
-from bidual.models.latent._families import Categorical as Categorical
-from bidual.models.latent._families import Gaussian as Gaussian
 from bidual.models.latent._latent import EMISSIONS as EMISSIONS
 from bidual.models.latent._latent import Latent as Latent
 from bidual.models.latent._latent import LatentKnowledge as LatentKnowledge
 from bidual.models.latent._latents import Latents as Latents
+from bidual.models.latent._mixtures import Categorical as Categorical
+from bidual.models.latent._mixtures import Gaussian as Gaussian
 from bidual.models.latent._reading import GrowingRows as GrowingRows
 from bidual.models.latent._reading import Reader as Reader
 from bidual.models.linear._elliptical import Elliptical as Elliptical

@@ -1,4 +1,4 @@
-"""Objective and constraints as functionals of episodes, with their ranges: linear ones, and the arguments of others."""
+"""Objective and constraints as functionals of episodes, with their ranges, and estimates of them from episodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,17 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.keys import Draw, Purpose
 from bidual._base.types import Episode
-from bidual.certificate import MOST_NUMBERS, Spans, worst_corner
-from bidual.learning.outputs._samples import Payments
+from bidual.certificate import MOST_NUMBERS, Estimates, Round, Spans, at_embedding, bounds, of_round, worst_corner
+from bidual.certificate.bounds import Alone, Split
+from bidual.learning.outputs._samples import Payments, mean_embedding
 from bidual.models import AbstractKnowledge
 from bidual.planners import ExtendedValueIteration
 from bidual.problem.convex import AbstractProgram, ConvexProgram
 from bidual.problem.modelling import Problem, linear_part
+from bidual.world.envs import AbstractEnvironment
+from bidual.world.policies import AbstractPolicy
 
 
 @final
@@ -115,3 +119,60 @@ def corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners |
         return None
     offset = few.image.offset
     return Corners(few, Payments(knowledge.pieces, rows, offset), low + offset, high + offset)
+
+
+def fresh_episodes(
+    env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int
+) -> list[Episode]:
+    """Run episodes of a policy that nothing was learned from."""
+    return env.collect_many(policy, [Draw(seed, Purpose.EVALUATE, number) for number in range(first, first + count)])
+
+
+def estimate_policy(
+    program: AbstractProgram,
+    linear: Functionals,
+    episodes: Sequence[Episode],
+    corners: Corners | None,
+    split: Split | Alone,
+    number: int,
+) -> Estimates:
+    """Compute estimates from fresh episodes of one policy, in evaluation round `number`."""
+    curved = linear.numbers.size < 1 + program.equality.size
+    seen = Round(
+        number=number,
+        values=linear.payments(episodes),
+        image=None if corners is None else corners.payments(episodes),
+        embedding=mean_embedding(linear.payments.pieces, episodes) if curved else None,
+    )
+    return of_round(program, spans_of(linear), None if corners is None else corners.spans, split, seen)
+
+
+def spans_of(linear: Functionals) -> Spans:
+    """Return the linear functionals with their ranges."""
+    return Spans(linear.numbers, linear.low, linear.high)
+
+
+def estimate_executed(
+    program: AbstractProgram,
+    linear: Functionals,
+    process: bounds.Executed | bounds.Restarts,
+    embedding: Float[np.ndarray, "H d"] | None,
+    count: int,
+    delta: float,
+) -> Estimates:
+    """Compute estimates for the mixture of the policies of `count` episodes, from these episodes themselves.
+
+    `embedding` is the mean over these, which only the curved functionals need.
+    """
+    mean = np.zeros(1 + program.equality.size) if embedding is None else at_embedding(program, embedding)
+    estimates = Estimates.unbounded(mean, count)
+    if linear.numbers.size:
+        lower, upper = process.interval(delta, delta)
+        estimates.mean[linear.numbers] = process.mean
+        estimates.lower[linear.numbers], estimates.upper[linear.numbers] = lower, upper
+    return estimates
+
+
+def estimate_in_model(program: AbstractProgram, embedding: Float[np.ndarray, "H d"]) -> Estimates:
+    """Return the values in the learned model, where no episode was run with the policy: an estimate without bounds."""
+    return Estimates.unbounded(at_embedding(program, embedding), 0)

@@ -1,7 +1,10 @@
 """Explorers: the choice of the next policy, while a model is being learned."""
 
 from bidual.loop.explorers._base import AbstractExplorer as AbstractExplorer
+from bidual.loop.explorers._base import AbstractInner as AbstractInner
 from bidual.loop.explorers._base import Choice as Choice
+from bidual.loop.explorers._base import Corrective as Corrective
+from bidual.loop.explorers._base import PlanMixture as PlanMixture
 from bidual.loop.explorers._bonus import CountBonus as CountBonus
 from bidual.loop.explorers._bonus import Hoeffding as Hoeffding
 from bidual.loop.explorers._controls import ControlPlans as ControlPlans
@@ -12,9 +15,6 @@ from bidual.loop.explorers._explorers import EpsilonGreedy as EpsilonGreedy
 from bidual.loop.explorers._explorers import Greedy as Greedy
 from bidual.loop.explorers._explorers import Optimistic as Optimistic
 from bidual.loop.explorers._explorers import Thompson as Thompson
-from bidual.loop.explorers._inner import AbstractInner as AbstractInner
-from bidual.loop.explorers._inner import Corrective as Corrective
-from bidual.loop.explorers._inner import PlanMixture as PlanMixture
 from bidual.loop.explorers._linearised import Average as Average
 from bidual.loop.explorers._linearised import Linearised as Linearised
 from bidual.loop.explorers._replanning import AbstractReplanning as AbstractReplanning

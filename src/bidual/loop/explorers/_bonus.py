@@ -13,8 +13,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
-from bidual.loop.explorers._base import AbstractExplorer, Choice
-from bidual.loop.explorers._inner import Corrective
+from bidual.loop.explorers._base import AbstractExplorer, Choice, Corrective
 from bidual.loop.explorers._replanning import AbstractReplanning, Growth, PlanningTask, ReplanState, all_laws, planned
 from bidual.models import AbstractCounted
 from bidual.planners import BackwardInduction, ExtendedValueIteration

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.dual import FollowTheLeader, GradientAscent
-from bidual.loop.explorers._base import AbstractExplorer, Choice
-from bidual.loop.explorers._inner import AbstractInner, Corrective, PlanMixture
+from bidual.loop.explorers._base import AbstractExplorer, AbstractInner, Choice, Corrective, PlanMixture
 from bidual.loop.explorers._linearised import choose_inner
 from bidual.loop.explorers._steps import DualSteps, first_Gamma
 from bidual.models import AbstractModel, ControlKnowledge

@@ -1,24 +1,56 @@
 """Explorers for tabular models: optimistic, by posterior samples, greedy, and several in turn."""
 
+import abc
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
-from bidual.loop.explorers._base import AbstractExplorer, Choice
-from bidual.loop.explorers._inner import AbstractInner
+from bidual.loop.explorers._base import AbstractExplorer, AbstractInner, Choice
 from bidual.loop.explorers._linearised import choose_inner
-from bidual.loop.explorers._replanning import AbstractReplanning, Growth, ReplanState, all_laws, one_law, planned
+from bidual.loop.explorers._replanning import (
+    AbstractReplanning,
+    Growth,
+    PlanningTask,
+    ReplanState,
+    all_laws,
+    one_law,
+    planned,
+)
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
 from bidual.world.policies import ControlPolicy, DeterministicPolicy
 
 
+class AbstractReplanned(AbstractExplorer[ReplanState]):
+    """An explorer that keeps its policies until they are out of date, and then solves the problem anew."""
+
+    inner: AbstractInner[Any, Any] | None  # None: the one for the kind of program
+    replanning: AbstractReplanning
+
+    @abc.abstractmethod
+    def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
+        """Choose the model and the planner in which the problem is solved."""
+
+    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
+        """Return a memory without plans."""
+        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+
+    def __call__(
+        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
+    ) -> tuple[Choice, ReplanState]:
+        """Plan for the chosen task, if the last plan is out of date."""
+        inner = choose_inner(self.inner, program)
+        make_task = partial(self.choose_task, knowledge, draw)
+        return planned(inner, self.replanning, program, memory, knowledge, draw, make_task)
+
+
 @final
 @dataclass(frozen=True)
-class Optimistic(AbstractExplorer[ReplanState]):
+class Optimistic(AbstractReplanned):
     """An explorer that solves the problem under the most favourable law that may be true.
 
     Promising actions are tried until they prove good or bad. Constraints hold under the optimistic law, not under the
@@ -33,28 +65,15 @@ class Optimistic(AbstractExplorer[ReplanState]):
         """Regret and violation of the order of the square root of the number of episodes."""
         return "optimistically: regret and violation of order sqrt(episodes)"
 
-    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
-        """Return a memory without plans."""
-        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
-
-    def __call__(
-        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
-    ) -> tuple[Choice, ReplanState]:
-        """Plan over all laws that may be true, if the last plan is out of date."""
-        return planned(
-            choose_inner(self.inner, program),
-            self.replanning,
-            program,
-            memory,
-            knowledge,
-            draw,
-            lambda: all_laws(knowledge),
-        )
+    def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
+        """Choose all laws that may be true."""
+        del draw
+        return all_laws(knowledge)
 
 
 @final
 @dataclass(frozen=True)
-class Thompson(AbstractExplorer[ReplanState]):
+class Thompson(AbstractReplanned):
     """An explorer that solves the problem under a law drawn from the posterior.
 
     It finds good policies early. No bound is known with constraints, and on large maps the lower bound stays open:
@@ -69,28 +88,14 @@ class Thompson(AbstractExplorer[ReplanState]):
         """None with constraints."""
         return "by posterior draws: no rate is proved with constraints"
 
-    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
-        """Return a memory without plans."""
-        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
-
-    def __call__(
-        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
-    ) -> tuple[Choice, ReplanState]:
-        """Draw a law and plan in it, if the last plan is out of date."""
-        return planned(
-            choose_inner(self.inner, program),
-            self.replanning,
-            program,
-            memory,
-            knowledge,
-            draw,
-            lambda: one_law(knowledge, lambda: knowledge.draw_posterior_sample(draw.generator())),
-        )
+    def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
+        """Draw a law."""
+        return one_law(knowledge, lambda: knowledge.draw_posterior_sample(draw.generator()))
 
 
 @final
 @dataclass(frozen=True)
-class Greedy(AbstractExplorer[ReplanState]):
+class Greedy(AbstractReplanned):
     """An explorer that solves the problem in the smoothed model, without exploration.
 
     It learns most about the actions of its own policy, and may never try others. Use it as a part of another explorer.
@@ -104,23 +109,10 @@ class Greedy(AbstractExplorer[ReplanState]):
         """None at all."""
         return "greedily: no rate is proved"
 
-    def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
-        """Return a memory without plans."""
-        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
-
-    def __call__(
-        self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
-    ) -> tuple[Choice, ReplanState]:
-        """Plan in the smoothed model, if the last plan is out of date."""
-        return planned(
-            choose_inner(self.inner, program),
-            self.replanning,
-            program,
-            memory,
-            knowledge,
-            draw,
-            lambda: one_law(knowledge, lambda: knowledge.estimate),
-        )
+    def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
+        """Choose the smoothed model."""
+        del draw
+        return one_law(knowledge, lambda: knowledge.estimate)
 
 
 @final
@@ -147,29 +139,24 @@ class EpsilonGreedy(AbstractExplorer[ReplanState]):
 
     def init(self, program: AbstractProgram, knowledge: AbstractCounted) -> ReplanState:
         """Return a memory without plans."""
-        return ReplanState(None, None, choose_inner(self.inner, program).init(program))
+        return self._greedy.init(program, knowledge)
 
     def __call__(
         self, program: AbstractProgram, memory: ReplanState, knowledge: AbstractCounted, draw: Draw
     ) -> tuple[Choice, ReplanState]:
         """Plan in the smoothed model; a step is reached once per episode, so its action can be drawn beforehand."""
-        choice, memory = planned(
-            choose_inner(self.inner, program),
-            self.replanning,
-            program,
-            memory,
-            knowledge,
-            draw,
-            lambda: one_law(knowledge, lambda: knowledge.estimate),
-        )
+        choice, memory = self._greedy(program, memory, knowledge, draw)
         assert not isinstance(choice.policy, ControlPolicy)  # plans in tables are tables
         rng, actions = draw.generator(), choice.policy.actions
         allowed = knowledge.counts.support.allowed
         anything = np.argmax(rng.random((*actions.shape, allowed.shape[1])) * allowed, axis=-1)
         mixed = np.where(rng.random(actions.shape) < self.epsilon, anything, actions).astype(actions.dtype)
-        return Choice(
-            knowledge.to_environment_policy(DeterministicPolicy(mixed, allowed.shape[1])), choice.plans
-        ), memory
+        policy = knowledge.to_environment_policy(DeterministicPolicy(mixed, allowed.shape[1]))
+        return Choice(policy, choice.plans), memory
+
+    @property
+    def _greedy(self) -> Greedy:
+        return Greedy(self.inner, self.replanning)
 
 
 @final

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
-from bidual.loop.explorers._inner import AbstractInner, Corrective, PlanMixture
+from bidual.loop.explorers._base import AbstractInner, Corrective, PlanMixture
 from bidual.models import AbstractModel, Layout, Stage
 from bidual.planners import AbstractPlanner
 from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram

@@ -10,8 +10,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
-from bidual.loop.explorers._base import Choice
-from bidual.loop.explorers._inner import AbstractInner, PlanMixture
+from bidual.loop.explorers._base import AbstractInner, Choice, PlanMixture
 from bidual.models import AbstractCounted, AbstractModel, Counts, Known, Layout
 from bidual.planners import AbstractPlanner, BackwardInduction, optimistic_planner_for
 from bidual.problem.convex import AbstractProgram

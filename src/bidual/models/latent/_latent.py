@@ -17,8 +17,8 @@ from bidual.models.counts._counts import Counts, no_counts
 from bidual.models.counts._posterior import build_known, estimate_start
 from bidual.models.counts._support import read_support
 from bidual.models.latent._decoded_counts import Tally
-from bidual.models.latent._families import AbstractEmissionFamily, Categorical, Gaussian
 from bidual.models.latent._latents import FREED, Latents, build_latents
+from bidual.models.latent._mixtures import AbstractEmissionFamily, Categorical, Gaussian
 from bidual.models.latent._reading import Reader
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Psi

@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bidual._base.errors import EnvError
 from bidual._base.types import Episode
 from bidual.models.latent._decoded_counts import Tally, count_episodes
-from bidual.models.latent._families import AbstractEmissionFamily
-from bidual.models.latent._mixtures import Emission, find_strangers, fit_mixture
+from bidual.models.latent._mixtures import AbstractEmissionFamily, Emission, find_strangers, fit_mixture
 from bidual.world.policies import Decoder
 
 

@@ -9,16 +9,13 @@ descent also runs over the laws that an optimistic model allows.
 from dataclasses import dataclass
 from typing import final
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from bidual._base.errors import ProblemError
-from bidual.models import AbstractDynamics
 from bidual.planners.control._feedback import descend_path
 from bidual.planners.control._sampling import clip_controls
-from bidual.planners.control._search import AbstractSearch, Gains, Searched
-from bidual.problem.features import Computed
+from bidual.planners.control._search import AbstractSearch, Gains, Searched, Subproblem
 
 
 @final
@@ -41,21 +38,10 @@ class Descent(AbstractSearch):
         """Always true: there is no other start."""
         return True
 
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        features: Computed,
-        theta: Float[Array, "H p"],
-        h: Int[Array, ""],
-        s: Float[Array, "n"],
-        key: Key[Array, ""],
-        nominal: Float[Array, "T q"],
-    ) -> Searched:
+    def __call__(self, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
         """Descend, without randomness. Steps beyond the horizon cost nothing, so nothing is changed there."""
         del key
-        T, q = nominal.shape
-        ahead = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
-        start = clip_controls(dynamics, nominal)
-        path = descend_path(dynamics, features, ahead, s, start, self.steps, q)
+        start = clip_controls(problem.dynamics, nominal)
+        path = descend_path(problem, start, self.steps, nominal.shape[1])
         gains = Gains(path.states, path.gains)
-        return Searched(clip_controls(dynamics, path.controls), path.cost, jnp.zeros_like(nominal), gains)
+        return Searched(clip_controls(problem.dynamics, path.controls), path.cost, jnp.zeros_like(nominal), gains)

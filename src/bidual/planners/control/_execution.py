@@ -45,6 +45,16 @@ class AffineLaw(AbstractLaw):
         return controls + gains @ (s - states), extras, memory
 
 
+class PlannedControls(NamedTuple):
+    """A sequence of controls and extras, and the problem that it was planned for."""
+
+    dynamics: AbstractDynamics
+    psi: Stage  # the features and the start states
+    theta: Float[np.ndarray, "H p"]  # the cost that the sequence minimises
+    nominal: Float[np.ndarray, "T q"]  # from the central start state
+    sampler: AbstractSearch  # for replanning
+
+
 class ExecutedControls(NamedTuple):
     """A policy, and the same as a law for rollouts in the model, where it chooses the extras too."""
 
@@ -60,23 +70,8 @@ class AbstractExecution(abc.ABC):
         """Return the number of steps of a plan at the start of an episode."""
 
     @abc.abstractmethod
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        psi: Stage,
-        theta: Float[np.ndarray, "H p"],
-        nominal: Float[np.ndarray, "T q"],
-        sampler: AbstractSearch,
-    ) -> ExecutedControls:
-        """Turn a plan into a policy.
-
-        Args:
-            dynamics: the model in which the plan was computed.
-            psi: the features and the start states.
-            theta: the cost that the plan minimises.
-            nominal: controls and extras, from the central start state.
-            sampler: the search for replanning, where there is any.
-        """
+    def __call__(self, planned: PlannedControls) -> ExecutedControls:
+        """Turn a planned sequence into a policy."""
 
 
 @final
@@ -88,19 +83,10 @@ class OpenLoop(AbstractExecution):
         """Return the horizon: all steps are planned."""
         return horizon
 
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        psi: Stage,
-        theta: Float[np.ndarray, "H p"],
-        nominal: Float[np.ndarray, "T q"],
-        sampler: AbstractSearch,
-    ) -> ExecutedControls:
+    def __call__(self, planned: PlannedControls) -> ExecutedControls:
         """Return the policy of the planned controls, with gains of 0."""
-        del theta, sampler
-        n, m, _ = dynamics.sizes
-        H = psi.horizon
-        return _affine(dynamics, nominal, nominal[:, :m], np.zeros((H, n)), np.zeros((H, m, n)))
+        H, (n, m, _) = planned.psi.horizon, planned.dynamics.sizes
+        return _affine(planned, planned.nominal[:, :m], np.zeros((H, n)), np.zeros((H, m, n)))
 
 
 @final
@@ -124,19 +110,12 @@ class Feedback(AbstractExecution):
         return horizon
 
     @float64
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        psi: Stage,
-        theta: Float[np.ndarray, "H p"],
-        nominal: Float[np.ndarray, "T q"],
-        sampler: AbstractSearch,
-    ) -> ExecutedControls:
+    def __call__(self, planned: PlannedControls) -> ExecutedControls:
         """Compute gains in double precision: second derivatives lose digits."""
-        del sampler
+        dynamics, psi, theta, nominal, _ = planned
         wide = jax.tree.map(_double, (dynamics, theta, central(psi), nominal))
         along = regulate(wide[0], psi.features, *wide[1:], self.steps)
-        return _affine(dynamics, nominal, *(np.asarray(part) for part in along[:3]))
+        return _affine(planned, *(np.asarray(part) for part in along[:3]))
 
 
 @final
@@ -167,15 +146,9 @@ class Mpc(AbstractExecution):
         """Return the planning horizon, cut at the end of the episode."""
         return min(self.horizon, horizon) if isinstance(self.horizon, int) else horizon
 
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        psi: Stage,
-        theta: Float[np.ndarray, "H p"],
-        nominal: Float[np.ndarray, "T q"],
-        sampler: AbstractSearch,
-    ) -> ExecutedControls:
+    def __call__(self, planned: PlannedControls) -> ExecutedControls:
         """Return a receding-horizon controller, whose first replanning starts from the plan."""
+        dynamics, psi, theta, nominal, sampler = planned
         controller = Receding(dynamics, theta, nominal, psi.features, sampler, min(self.every, len(nominal)))
         low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
         return ExecutedControls(dynamics.policy(ControlPolicy(controller, low, high)), controller)
@@ -203,14 +176,14 @@ def _double(leaf: Any) -> Any:  # noqa: ANN401 - an array of anything
 
 
 def _affine(
-    dynamics: AbstractDynamics,
-    nominal: Float[np.ndarray, "H q"],
+    planned: PlannedControls,
     controls: Float[np.ndarray, "H m"],
     states: Float[np.ndarray, "H n"],
     gains: Float[np.ndarray, "H m n"],
 ) -> ExecutedControls:
+    dynamics = planned.dynamics
     low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
     law = AffineFeedback(controls.astype(np.float64), states, gains)
-    extras = nominal[:, dynamics.sizes[1] :].astype(np.float64)
+    extras = planned.nominal[:, dynamics.sizes[1] :].astype(np.float64)
     policy = dynamics.policy(ControlPolicy(law, low, high))
     return ExecutedControls(policy, AffineLaw(law.controls, law.states, law.gains, extras))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bidual.models import AbstractDynamics
-from bidual.planners.control._sampling import step_cost
+from bidual.planners.control._search import Subproblem
 from bidual.problem.features import Computed
 
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.0)  # of a step that are tried; 0 keeps the controls as they are
@@ -43,24 +43,16 @@ def regulate(
     steps: int,
 ) -> FeedbackPath:
     """Compute gains along the path of a sequence of controls and extras, after up to `steps` descents from it."""
-    return descend_path(dynamics, features, theta, s, nominal, steps, dynamics.sizes[1])
+    problem = Subproblem(dynamics, features, theta, jnp.asarray(len(theta)), s)
+    return descend_path(problem, nominal, steps, dynamics.sizes[1])
 
 
-def descend_path(
-    dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "H p"],
-    s: Float[Array, "n"],
-    nominal: Float[Array, "H q"],
-    steps: int,
-    free: int,
-) -> FeedbackPath:
+def descend_path(problem: Subproblem, nominal: Float[Array, "H q"], steps: int, free: int) -> FeedbackPath:
     """Compute the same where the first `free` numbers of every step may change: the controls, or extras as well."""
-    n, H = dynamics.sizes[0], theta.shape[0]
+    n, H = problem.dynamics.sizes[0], problem.theta.shape[0]
     u, e = nominal[:, :free], nominal[:, free:]
     still = FeedbackPath(u, jnp.zeros((H, n)), jnp.zeros((H, free, n)), jnp.asarray(jnp.inf))
-    follow = partial(_follow, dynamics, features, theta, s, e)
-    back = partial(_backward, dynamics, features, theta, e)
+    follow, back = partial(_follow, problem, e), partial(_backward, problem, e)
     path = follow(still, jnp.zeros((H, free)), jnp.asarray(0.0))
 
     def descend(_: Array, path: FeedbackPath) -> FeedbackPath:
@@ -76,42 +68,37 @@ def descend_path(
 
 
 def _follow(
-    dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "H p"],
-    s: Float[Array, "n"],
+    problem: Subproblem,
     extras: Float[Array, "H e"],
     law: FeedbackPath,
     change: Float[Array, "H m"],
     share: Float[Array, ""],
 ) -> FeedbackPath:
     """Compute the path under changed controls, with the gains of the law."""
-    low, high = _limits(dynamics, change.shape[1], s.dtype)
+    low, high = _limits(problem.dynamics, change.shape[1], problem.s.dtype)
 
     def step(s: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         theta_h, e, u, at, K, k = now
         u = jnp.clip(u + share * k + K @ (s - at), low, high)
-        after, cost = step_cost(dynamics, features, theta_h, s, jnp.concatenate([u, e]))
+        after, cost = problem.step(theta_h, s, jnp.concatenate([u, e]))
         return after, (u, s, cost)
 
-    _, (controls, states, costs) = jax.lax.scan(step, s, (theta, extras, law.controls, law.states, law.gains, change))
+    along = (problem.theta, extras, law.controls, law.states, law.gains, change)
+    _, (controls, states, costs) = jax.lax.scan(step, problem.s, along)
     total = jnp.sum(costs)
     return FeedbackPath(controls, states, law.gains, jnp.where(jnp.isfinite(total), total, jnp.inf))
 
 
 def _backward(
-    dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "H p"],
-    extras: Float[Array, "H e"],
-    path: FeedbackPath,
+    problem: Subproblem, extras: Float[Array, "H e"], path: FeedbackPath
 ) -> tuple[Float[Array, "H m"], Float[Array, "H m n"]]:
     """Compute changes and gains at every step, from the last one backwards."""
+    dynamics, theta = problem.dynamics, problem.theta
     n = dynamics.sizes[0]
     low, high = _limits(dynamics, path.controls.shape[1], theta.dtype)
 
     def cost(z: Array, theta_h: Array, e: Array) -> Array:
-        return step_cost(dynamics, features, theta_h, z[:n], jnp.concatenate([z[n:], e]))[1]
+        return problem.step(theta_h, z[:n], jnp.concatenate([z[n:], e]))[1]
 
     def mean(z: Array, e: Array) -> Array:
         m, v = dynamics.sizes[1], jnp.concatenate([z[n:], e])

@@ -15,10 +15,10 @@ from bidual._base.keys import Draw, Purpose, key_of
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, AbstractModel, Stage
 from bidual.planners import AbstractPlanner, Plan
-from bidual.planners.control._execution import AbstractExecution, Feedback, central
+from bidual.planners.control._execution import AbstractExecution, Feedback, PlannedControls, central
 from bidual.planners.control._rollouts import embedding
 from bidual.planners.control._sampling import icem, middle
-from bidual.planners.control._search import AbstractSearch, Searched
+from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
 from bidual.problem.features import Computed
 from bidual.world.policies import ControlPolicy
 
@@ -90,7 +90,7 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
         self, model: AbstractDynamics, psi: Stage, theta: Float[np.ndarray, "H d"], sequence: ControlSequence
     ) -> Plan:
         """Turn a sequence into a plan: its policy, and the policy's embedding in the model."""
-        policy, law = self.execution(model, psi, theta, sequence.nominal, self.sampler)
+        policy, law = self.execution(PlannedControls(model, psi, theta, sequence.nominal, self.sampler))
         seen = embedding(law, model, psi, self.rollouts, self.draw.seed_words())
         if not np.isfinite(seen).all():
             h = int(np.argmin(np.isfinite(seen).all(axis=1)))
@@ -116,7 +116,8 @@ def _search(
         centre, _ = middle(dynamics)
         nominal = jnp.broadcast_to(centre[None], (ahead, centre.size))
     first: Int[Array, ""] = jnp.asarray(0)
-    return sampler(dynamics, features, theta, first, s, jr.fold_in(key_of(seed_words), 3), nominal)
+    problem = Subproblem.ahead(dynamics, features, theta, first, s, len(nominal))
+    return sampler(problem, jr.fold_in(key_of(seed_words), 3), nominal)
 
 
 @final

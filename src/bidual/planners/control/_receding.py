@@ -16,7 +16,7 @@ from bidual.models import AbstractDynamics, describe_signals
 from bidual.planners.control._describe import describe_sampler, store_dynamics
 from bidual.planners.control._rollouts import AbstractLaw
 from bidual.planners.control._sampling import middle
-from bidual.planners.control._search import AbstractSearch, Gains
+from bidual.planners.control._search import AbstractSearch, Gains, Subproblem
 from bidual.problem.features import Computed
 from bidual.world.policies import AbstractController, StoredController
 
@@ -107,7 +107,8 @@ class Receding(AbstractController, AbstractLaw):
         later = rest if self.sampler.continued else jnp.broadcast_to(centre[None], rest.shape)
         before = jnp.where(h > 0, later, nominal)
         theta, key = jnp.asarray(self.theta), jr.fold_in(memory.key, h)
-        found = self.sampler(self.dynamics, self.features, theta, h, s, key, before)
+        problem = Subproblem.ahead(self.dynamics, self.features, theta, h, s, len(before))
+        found = self.sampler(problem, key, before)
         gains = self._without_gains() if found.gains is None else Gains(*(part[: self.every] for part in found.gains))
         return RecedingMemory(memory.key, found.nominal, gains)
 

@@ -10,9 +10,7 @@ its cost.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import jax
@@ -23,8 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bidual._base.errors import ProblemError
 from bidual.models import AbstractDynamics
-from bidual.planners.control._search import AbstractSearch, Searched
-from bidual.problem.features import Computed
+from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
 
 _NARROWEST = 0.1  # of the first deviation: draws that have shrunk to a point bring no improvement
 
@@ -113,21 +110,9 @@ class Sampling(AbstractSearch):
         """Whether `warm` is set."""
         return self.warm
 
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        features: Computed,
-        theta: Float[Array, "H p"],
-        h: Int[Array, ""],
-        s: Float[Array, "n"],
-        key: Key[Array, ""],
-        nominal: Float[Array, "T q"],
-    ) -> Searched:
+    def __call__(self, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
         """Draw sequences and average them, for `iterations` rounds."""
-        T = nominal.shape[0]
-        ahead = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
-        costs_of = partial(path_costs, dynamics, features, ahead, jnp.minimum(T, theta.shape[0] - h), s)
-        return _sample(self, dynamics, costs_of, key, clip_controls(dynamics, nominal))
+        return _sample(self, problem, key, clip_controls(problem.dynamics, nominal))
 
 
 def mppi(samples: int = 256, iterations: int = 8, deviation: float = 0.5, temperature: float = 0.1) -> Sampling:
@@ -181,48 +166,22 @@ def clip_controls(dynamics: AbstractDynamics, sequence: Float[Array, "*batch q"]
     return jnp.concatenate([jnp.clip(u, low[(None,) * (u.ndim - 1)], high[(None,) * (u.ndim - 1)]), inside], axis=-1)
 
 
-def step_cost(
-    dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "p"],
-    s: Float[Array, "n"],
-    z: Float[Array, "q"],
-) -> tuple[Float[Array, "n"], Float[Array, ""]]:
-    """Compute one step of the mean dynamics under controls and extras z, and its cost."""
-    m = dynamics.sizes[1]
-    after, bonus = dynamics.step(s, z[:m], z[m:], jnp.zeros_like(s))
-    return after, theta @ features.values(s, dynamics.project_control(z[:m]), after) - bonus
-
-
-def path_costs(
-    dynamics: AbstractDynamics,
-    features: Computed,
-    theta: Float[Array, "T p"],
-    length: Int[Array, ""],
-    s: Float[Array, "n"],
-    sequences: Float[Array, "T K q"],
-) -> Float[Array, "K"]:
-    """Compute the cost of each sequence over its first `length` steps; +inf where that is not a finite number."""
-    one = jax.vmap(partial(step_cost, dynamics, features), in_axes=(None, 0, 0))
+def path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[Array, "K"]:
+    """Compute the cost of each sequence over the steps before the horizon; +inf where that is not a finite number."""
+    one = jax.vmap(problem.step, in_axes=(None, 0, 0))
 
     def advance(t: Int[Array, ""], now: tuple[Array, Array]) -> tuple[Array, Array]:
         states, total = now
-        after, cost = one(theta[t], states, sequences[t])
+        after, cost = one(problem.theta[t], states, sequences[t])
         return after, total + cost
 
-    K = sequences.shape[1]
-    _, total = jax.lax.fori_loop(0, length, advance, (jnp.broadcast_to(s[None], (K, s.size)), jnp.zeros(K)))
+    K, s = sequences.shape[1], problem.s
+    _, total = jax.lax.fori_loop(0, problem.length, advance, (jnp.broadcast_to(s[None], (K, s.size)), jnp.zeros(K)))
     return jnp.where(jnp.isfinite(total), total, jnp.inf)
 
 
-def _sample(
-    sampler: Sampling,
-    dynamics: AbstractDynamics,
-    costs_of: Callable[[Float[Array, "T K q"]], Float[Array, "K"]],
-    key: Key[Array, ""],
-    nominal: Float[Array, "T q"],
-) -> Searched:
-    T, q = nominal.shape
+def _sample(sampler: Sampling, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
+    dynamics, (T, q) = problem.dynamics, nominal.shape
     _, half = middle(dynamics)
     colour = jnp.asarray(_colour(T, sampler.colour), dtype=nominal.dtype)
     first = jnp.full((T, q), sampler.deviation**2, dtype=nominal.dtype)
@@ -234,7 +193,7 @@ def _sample(
         drawn = clip_controls(dynamics, mean.nominal[:, None] + noise)
         if sampler.keep:
             drawn = drawn.at[:, 0].set(best.nominal).at[:, 1].set(mean.nominal)
-        costs = costs_of(drawn)
+        costs = path_costs(problem, drawn)
         least = jnp.argmin(costs)
         better = costs[least] < best.cost
         best = Searched(
@@ -244,7 +203,7 @@ def _sample(
 
     start = Searched(nominal, jnp.asarray(jnp.inf, dtype=nominal.dtype), first)
     mean, best = jax.lax.fori_loop(0, sampler.iterations, improve, (start, start))
-    last = costs_of(mean.nominal[:, None])[0]
+    last = path_costs(problem, mean.nominal[:, None])[0]
     if not sampler.keep:
         return Searched(mean.nominal, last, mean.variance)
     chosen = jnp.where(last < best.cost, mean.nominal, best.nominal)

@@ -1,14 +1,50 @@
-"""The interface of searches for a sequence of controls, and the chain of two of them."""
+"""Searches for a sequence of controls: the problem that they solve, their interface, and the chain of two of them."""
 
 import abc
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, Key
 
 from bidual.models import AbstractDynamics
 from bidual.problem.features import Computed
+
+
+class Subproblem(NamedTuple):
+    """The problem of controls from state s on: the dynamics, and the cost of every step ahead.
+
+    Not a cost of the embedding but of one path, under the mean dynamics; in compiled code.
+    """
+
+    dynamics: AbstractDynamics
+    features: Computed
+    theta: Float[Array, "T p"]  # 0 beyond the horizon
+    length: Int[Array, ""]  # the number of steps before the horizon
+    s: Float[Array, "n"]
+
+    @staticmethod
+    def ahead(
+        dynamics: AbstractDynamics,
+        features: Computed,
+        theta: Float[Array, "H p"],
+        h: Int[Array, ""],
+        s: Float[Array, "n"],
+        T: int,
+    ) -> "Subproblem":
+        """Return the problem of the T steps from step h on, or of the remaining ones."""
+        steps = jax.lax.dynamic_slice_in_dim(jnp.pad(theta, ((0, T), (0, 0))), h, T)
+        return Subproblem(dynamics, features, steps, jnp.minimum(T, theta.shape[0] - h), s)
+
+    def step(
+        self, theta: Float[Array, "p"], s: Float[Array, "n"], z: Float[Array, "q"]
+    ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+        """Compute one step of the mean dynamics under controls and extras z, and its cost."""
+        m = self.dynamics.sizes[1]
+        after, bonus = self.dynamics.step(s, z[:m], z[m:], jnp.zeros_like(s))
+        return after, theta @ self.features.values(s, self.dynamics.project_control(z[:m]), after) - bonus
 
 
 class Gains(NamedTuple):
@@ -36,17 +72,8 @@ class AbstractSearch(abc.ABC):
         """Whether replanning starts from the rest of the plan before."""
 
     @abc.abstractmethod
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        features: Computed,
-        theta: Float[Array, "H p"],
-        h: Int[Array, ""],
-        s: Float[Array, "n"],
-        key: Key[Array, ""],
-        nominal: Float[Array, "T q"],
-    ) -> Searched:
-        """Improve a sequence for the T steps from step h on, or for the remaining ones. For use in compiled code."""
+    def __call__(self, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
+        """Improve a sequence for the steps of the problem. For use in compiled code."""
 
 
 @final
@@ -67,18 +94,7 @@ class Chain(AbstractSearch):
         """Whether the first one is."""
         return self.first.continued
 
-    def __call__(
-        self,
-        dynamics: AbstractDynamics,
-        features: Computed,
-        theta: Float[Array, "H p"],
-        h: Int[Array, ""],
-        s: Float[Array, "n"],
-        key: Key[Array, ""],
-        nominal: Float[Array, "T q"],
-    ) -> Searched:
+    def __call__(self, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
         """Run both searches, each with noise of its own."""
-        found = self.first(dynamics, features, theta, h, s, jr.fold_in(key, 0), nominal)
-        return self.second(dynamics, features, theta, h, s, jr.fold_in(key, 1), found.nominal)._replace(
-            variance=found.variance
-        )
+        found = self.first(problem, jr.fold_in(key, 0), nominal)
+        return self.second(problem, jr.fold_in(key, 1), found.nominal)._replace(variance=found.variance)
