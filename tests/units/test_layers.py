@@ -187,3 +187,37 @@ def test_the_architecture_page_prints_the_floors():
     rows = re.findall(r"^\| ((?:`\w+` ?)+) \|", page[page.index("## Floors") :], re.MULTILINE)
     printed = [tuple(row.replace("`", "").split()) for row in rows[: len(FLOORS) - 1]]
     assert printed == list(FLOORS[:-1])
+
+
+def _offered(room):
+    """The names that a room's `__init__` imports, those that it gives to users or names for stored states aside."""
+    tree = ast.parse((room / "__init__.py").read_text())
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    listed = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names} - used - listed
+
+
+def _uses():
+    """The names taken from modules, by module, or by the last part of its name (`bounds.Split`)."""
+    root = Path(__file__).parents[2]
+    sources = [path.read_text() for folder in ("src", "tests", "benchmarks") for path in (root / folder).rglob("*.py")]
+    sources += re.findall(r"```python\n(.*?)```", (root / "docs" / "extending.md").read_text(), re.DOTALL)
+    found = {}
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.setdefault(node.module, set()).update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.setdefault(node.value.id, set()).add(node.attr)
+    return found
+
+
+def test_a_room_offers_no_name_that_nobody_uses():
+    uses, dead = _uses(), []
+    for room in (path.parent for path in ROOT.rglob("__init__.py")):
+        module = ".".join(room.relative_to(ROOT.parent).parts)
+        if room != ROOT and not module.startswith("bidual.cli"):  # whose commands are all called alike
+            dead += [
+                f"{module}.{name}" for name in _offered(room) - uses.get(module, set()) - uses.get(room.name, set())
+            ]
+    assert not dead

@@ -3,10 +3,7 @@
 from importlib import import_module
 
 from bidual._base.errors import TaskError
-from bidual.tasks._task import Entry as Entry
-from bidual.tasks._task import Grid as Grid
-from bidual.tasks._task import Picture as Picture
-from bidual.tasks._task import Task as Task
+from bidual.tasks._task import Entry, Grid, Picture, Task
 
 # One file each, in the order of `bidual tasks`; a file defines ENTRIES.
 _FILES = (

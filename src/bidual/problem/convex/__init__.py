@@ -11,9 +11,7 @@ from bidual.problem.convex._distances import DistanceToBall as DistanceToBall
 from bidual.problem.convex._distances import DistanceToBox as DistanceToBox
 from bidual.problem.convex._distances import SquaredDistance as SquaredDistance
 from bidual.problem.convex._entropy import NegativeEntropy as NegativeEntropy
-from bidual.problem.convex._function import APEX as APEX
 from bidual.problem.convex._function import AbstractFunction as AbstractFunction
-from bidual.problem.convex._function import Cut as Cut
 from bidual.problem.convex._given import Function as Function
 from bidual.problem.convex._image import Image as Image
 from bidual.problem.convex._piecewise import Affine as Affine

@@ -9,7 +9,6 @@ from bidual.problem.modelling._limits import lines_of as lines_of
 from bidual.problem.modelling._limits import row_slices as row_slices
 from bidual.problem.modelling._parameters import Value as Value
 from bidual.problem.modelling._problem import Problem as Problem
-from bidual.problem.modelling._terms import ranges as ranges
 from bidual.problem.modelling._terms import variational as variational
 from bidual.problem.modelling._trees import read_functions as read_functions
 from bidual.problem.modelling._trees import write_functions as write_functions

@@ -10,16 +10,9 @@ dictionary from name to one of
 A signal is whatever ``mdp.embedding`` takes; a bound is a number or a ``cp.Parameter``.
 """
 
-from bidual.tasks.problems._distances import apprenticeship as apprenticeship
-from bidual.tasks.problems._distances import feasibility as feasibility
-from bidual.tasks.problems._distances import max_entropy as max_entropy
-from bidual.tasks.problems._sets import ball as ball
-from bidual.tasks.problems._sets import box as box
-from bidual.tasks.problems._sets import hull as hull
-from bidual.tasks.problems._sets import polyhedron as polyhedron
-from bidual.tasks.problems._totals import constrained as constrained
-from bidual.tasks.problems._totals import fair as fair
-from bidual.tasks.problems._totals import multi_objective as multi_objective
+from bidual.tasks.problems._distances import apprenticeship, feasibility, max_entropy
+from bidual.tasks.problems._sets import ball, box, hull, polyhedron
+from bidual.tasks.problems._totals import constrained, fair, multi_objective
 
 __all__ = [
     "apprenticeship",
