@@ -18,9 +18,9 @@ import pytest
 
 import bidual as bd
 from bidual.learning import learner
-from bidual.learning.learned import Interval
 from bidual.learning.outputs import FinalBound, Regret
 from bidual.learning.setup import set_up
+from bidual.learning.summary import Interval
 from bidual.loop.explorers import Greedy, Optimistic
 from bidual.loop.vpdpo import LoopState, resume
 from bidual.models import Tabular

@@ -133,9 +133,7 @@ def test_derivatives_exist_where_nothing_is_chosen_and_nothing_is_known():
     assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(slopes))
 
 
-def test_only_some_are_optimistic():
-    ways = [Mean(), Thompson(), BestOf(1), BestOf(2), Hallucinated(0.1), Bonus(1.0)]
-    assert [one.optimistic for one in ways] == [False, False, False, True, True, True]
+def test_a_description_gives_the_scale():
     assert Hallucinated(0.003).description == "the estimate with hallucinated controls (beta 0.003)"
 
 

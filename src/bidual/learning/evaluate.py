@@ -9,10 +9,9 @@ from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw, Purpose, check_seed
 from bidual.certificate.bounds import Alone
 from bidual.certificate.constraints import ConstraintResult
-from bidual.learning.learned import Interval, Output, describe_constraint
 from bidual.learning.outputs import estimate_policy
 from bidual.learning.setup import check_counts, set_up
-from bidual.learning.summary import constraints_at, output_of
+from bidual.learning.summary import Interval, Output, constraints_at, describe_constraint, output_of
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
 from bidual.world.envs import AbstractEnvironment

@@ -1,7 +1,6 @@
 """`Learned`: the result of learning: policies, their estimates and bounds, and the assumptions behind these."""
 
 import abc
-import math
 import os
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -10,58 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
-from bidual._base.facts import facts_html, facts_text
 from bidual._base.status import Status
-from bidual._base.version import __version__
-from bidual.certificate.constraints import Conflict, ConstraintResult, constraint_named
+from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.outputs import Regret
+from bidual.learning.summary import Output, describe_constraint
 from bidual.models import AbstractKnowledge, Candidates
+from bidual.solving.outcome import AbstractOutcome, format_facts
 from bidual.world.mdp import TabularMDP
-from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
+from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
 _MOST_CONSTRAINTS = 3  # on lines of their own in the short text of a result
 _MORE = "all with --verbose, .describe()"
-
-
-@final
-@dataclass(frozen=True)
-class Interval:
-    """A mean over episodes and an interval of the expectation; None where no bound is claimed on that side."""
-
-    value: float
-    lower: float | None
-    upper: float | None
-
-    def __str__(self) -> str:
-        if self.lower is None and self.upper is None:
-            return f"{self.value:.6g} on average, no interval is claimed"
-        # Six digits of the largest: an end at 0 is known up to rounding, and -2e-08 would not be readable.
-        ends = [end for end in (self.lower, self.upper) if end is not None]
-        digits = 5 - math.floor(math.log10(max(map(abs, [self.value, *ends])) or 1.0))
-        low, high = (("?" if end is None else f"{round(end, digits) + 0.0:.6g}") for end in (self.lower, self.upper))
-        return f"{self.value:.6g} in [{low}, {high}]"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Output:
-    """A returned policy with the estimates from its own episodes, in the user's sense and units."""
-
-    name: str
-    policy: AbstractPolicy
-    objective: Interval
-    constraints: dict[str, Interval]  # by name; a vector constraint by its worst entry
-    episodes: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the output as plain JSON values; an end that is not claimed is None."""
-        intervals = {"objective": self.objective, **self.constraints}
-        values = {name: [one.value, one.lower, one.upper] for name, one in intervals.items()}
-        return {"name": self.name, "episodes": self.episodes, "intervals": values}
-
-    def __str__(self) -> str:
-        parts = [f"objective {self.objective}", *(f"{name} {interval}" for name, interval in self.constraints.items())]
-        return f"{self.name}: {', '.join(parts)} ({self.episodes} episodes)"
 
 
 @final
@@ -119,7 +77,7 @@ class AbstractLearnSession(abc.ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(AbstractOutcome):
     """The result of `learn`.
 
     With probability 1 - delta all of its bounds hold at once: minimising, no policy that keeps the constraints can be
@@ -168,11 +126,6 @@ class Learned:
         return policy
 
     @property
-    def gap(self) -> float | None:
-        """Upper - lower; it may be negative only while the policy is not proved to keep the constraints."""
-        return None if self.lower is None or self.upper is None else self.upper - self.lower
-
-    @property
     def candidates(self) -> Candidates | None:
         """The number of candidates of a finite class of laws that may still be true, after evaluation too."""
         return self.knowledge.candidates
@@ -183,10 +136,6 @@ class Learned:
             if output.name == name:
                 return output
         raise KeyError(f"no output {name!r}; there are {[output.name for output in self.outputs]}")
-
-    def constraint(self, name: str) -> ConstraintResult:
-        """The constraint called `name`, at the policy."""
-        return constraint_named(name, self.constraints)
 
     def certify(self, episodes: int) -> "Learned":
         """Evaluate the policy on more fresh episodes; bounds so far and new ones hold together."""
@@ -214,23 +163,9 @@ class Learned:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; an unknown value is None."""
-        entries = {
-            "task": self.task,
-            "status": str(self.status),
-            "sense": self.sense,
-            "value": self.value,
-            "lower": self.lower,
-            "upper": self.upper,
-            "gap": self.gap,
-            "constraints": [_without_infinity(constraint.to_dict()) for constraint in self.constraints],
-            "episodes": self.episodes,
-            "plans": self.plans,
-            "seconds": self.seconds,
-            "seed": self.seed,
-            "delta": float(self.delta),
-            "version": __version__,
-            "candidates": None if self.candidates is None else self.candidates.to_dict(),
-        }
+        left = None if self.candidates is None else self.candidates.to_dict()
+        entries: dict[str, Any] = self._entries(self.episodes, self.seed, float(self.delta)) | {"candidates": left}
+        entries["constraints"] = [_without_infinity(constraint) for constraint in entries["constraints"]]
         return _without_infinity(entries)
 
     def details(self) -> dict[str, Any]:
@@ -242,15 +177,9 @@ class Learned:
             "evaluation_episodes": self.evaluation_episodes,
         }
 
-    def __str__(self) -> str:
-        return facts_text(self._title(), self._summary())
-
     def describe(self) -> str:
         """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
-        return facts_text(self._title(), self._facts())
-
-    def _repr_html_(self) -> str:
-        return facts_html(self._title(), self._facts())
+        return format_facts(self._title(), self._facts())
 
     def _title(self) -> str:
         if self.status is Status.UNDECIDED:
@@ -309,16 +238,6 @@ class Learned:
             f"{self.episodes} episodes of learning and {self.evaluation_episodes} of evaluation, {self.plans} plans, "
             f"{self.seconds:.1f} s, seed {self.seed}"
         )
-
-
-def describe_constraint(c: ConstraintResult, seen: Interval) -> str:
-    """Describe a constraint at a policy: its estimate, its limit, and the bound on its violation."""
-    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
-    claim = "holds" if c.violation_upper <= 0 else f"violated by at most {c.violation_upper:.3g}"
-    if not np.isfinite(c.violation_upper):
-        claim = "no bound on the violation is claimed"
-    price = "" if c.price is None else f"; price about {c.price:.3g} per unit of limit"
-    return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {claim}{price}"
 
 
 def _without_infinity(entries: dict[str, Any]) -> dict[str, Any]:

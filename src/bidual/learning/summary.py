@@ -1,7 +1,9 @@
 """Estimates and bounds in the user's terms: a status, intervals and assumptions, in their names, senses and units."""
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -14,12 +16,52 @@ from bidual.certificate.constraints import (
     find_conflict,
     status_of_learned,
 )
-from bidual.learning.learned import Interval, Output
 from bidual.learning.outputs import DualBound, Estimates, ReturnedPolicy
 from bidual.learning.setup import LearnSetup
 from bidual.models import AbstractKnowledge
 from bidual.problem.modelling import row_slices
 from bidual.world.policies import AbstractPolicy, Mixture, Played, find_distinct
+
+
+@final
+@dataclass(frozen=True)
+class Interval:
+    """A mean over episodes and an interval of the expectation; None where no bound is claimed on that side."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+    def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return f"{self.value:.6g} on average, no interval is claimed"
+        # Six digits of the largest: an end at 0 is known up to rounding, and -2e-08 would not be readable.
+        ends = [end for end in (self.lower, self.upper) if end is not None]
+        digits = 5 - math.floor(math.log10(max(map(abs, [self.value, *ends])) or 1.0))
+        low, high = (("?" if end is None else f"{round(end, digits) + 0.0:.6g}") for end in (self.lower, self.upper))
+        return f"{self.value:.6g} in [{low}, {high}]"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A returned policy with the estimates from its own episodes, in the user's sense and units."""
+
+    name: str
+    policy: AbstractPolicy
+    objective: Interval
+    constraints: dict[str, Interval]  # by name; a vector constraint by its worst entry
+    episodes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the output as plain JSON values; an end that is not claimed is None."""
+        intervals = {"objective": self.objective, **self.constraints}
+        values = {name: [one.value, one.lower, one.upper] for name, one in intervals.items()}
+        return {"name": self.name, "episodes": self.episodes, "intervals": values}
+
+    def __str__(self) -> str:
+        parts = [f"objective {self.objective}", *(f"{name} {interval}" for name, interval in self.constraints.items())]
+        return f"{self.name}: {', '.join(parts)} ({self.episodes} episodes)"
 
 
 class Summary(NamedTuple):
@@ -104,6 +146,16 @@ def output_of(setup: LearnSetup, name: str, policy: AbstractPolicy, estimates: E
 def _interval(value: float, *ends: float) -> Interval:
     low, high = sorted(float(end) for end in ends)
     return Interval(float(value) + 0.0, low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+
+
+def describe_constraint(c: ConstraintResult, seen: Interval) -> str:
+    """Describe a constraint at a policy: its estimate, its limit, and the bound on its violation."""
+    entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
+    claim = "holds" if c.violation_upper <= 0 else f"violated by at most {c.violation_upper:.3g}"
+    if not np.isfinite(c.violation_upper):
+        claim = "no bound on the violation is claimed"
+    price = "" if c.price is None else f"; price about {c.price:.3g} per unit of limit"
+    return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {claim}{price}"
 
 
 def mixture_of_policies(policies: Sequence[Played]) -> Mixture:

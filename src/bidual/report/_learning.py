@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bidual.learning.learned import Interval, Learned
+from bidual.learning.learned import Learned
 from bidual.learning.outputs import Regret
+from bidual.learning.summary import Interval
 from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, headline, new_figure, set_title
 from bidual.report._paid import episode_values_figure
 

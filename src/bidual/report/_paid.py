@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bidual.learning.learned import EpisodeValues, Interval, Learned
+from bidual.learning.learned import EpisodeValues, Learned
+from bidual.learning.summary import Interval
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title, whole_numbers
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
-from bidual._base.facts import facts_html, facts_text
 from bidual._base.status import Status
-from bidual._base.version import __version__
 from bidual.certificate import Evidence
-from bidual.certificate.constraints import Conflict, ConstraintResult, Goal, constraint_named
+from bidual.certificate.constraints import Conflict, ConstraintResult, Goal
 from bidual.problem.modelling import Line, Value
+from bidual.solving.outcome import AbstractOutcome
 from bidual.storage import save
 from bidual.world.policies import MarkovPolicy, Mixture
 
@@ -47,7 +46,7 @@ class AbstractSession(abc.ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(AbstractOutcome):
     """The result of `solve`.
 
     `lower` and `upper` enclose the optimum. Minimising, `lower` is the bound that no policy can beat and `upper` the
@@ -76,15 +75,6 @@ class Solution:
     task: str | None = None
     _session: AbstractSession | None = field(default=None, repr=False)
 
-    @property
-    def gap(self) -> float | None:
-        """The difference upper - lower: the largest distance of the policy from optimal, once it is feasible."""
-        return None if self.lower is None or self.upper is None else self.upper - self.lower
-
-    def constraint(self, name: str) -> ConstraintResult:
-        """The constraint called `name`."""
-        return constraint_named(name, self.constraints)
-
     def resolve(self, /, **values: Any) -> "Solution":  # noqa: ANN401 - run-time checks see the keywords as one dict
         """Solve again with other values of the problem's parameters, starting from the plans of this solution.
 
@@ -100,35 +90,17 @@ class Solution:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; unknown values are None."""
-        return {
-            "task": self.task,
-            "status": str(self.status),
-            "sense": self.sense,
-            "value": self.value,
-            "lower": self.lower,
-            "upper": self.upper,
-            "gap": self.gap,
-            "constraints": [constraint.to_dict() for constraint in self.constraints],
-            "episodes": None,
-            "plans": self.plans,
-            "seconds": self.seconds,
-            "seed": None,
-            "delta": None,
-            "version": __version__,
-        }
+        return self._entries(None, None, None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
         save(path, self.evidence, self.lines, self.goal, self.to_dict())
 
-    def __str__(self) -> str:
-        return facts_text(self._title(), self._facts())
-
-    def _repr_html_(self) -> str:
-        return facts_html(self._title(), self._facts())
-
     def _title(self) -> str:
         return f"{self.status}: {self.status.message}"
+
+    def _summary(self) -> list[tuple[str, str]]:
+        return self._facts()
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]

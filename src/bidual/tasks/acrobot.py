@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
+from bidual.tasks._control_laws import effort
 from bidual.tasks._lc3_laws import LINK_STEP, step_observed_acrobot
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -61,16 +62,12 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(height=signal(_height, -2.0, 2.0), effort=signal(_effort, 0.0, 1.0))
+    return computed(height=signal(_height, -2.0, 2.0), effort=signal(effort, 0.0, 1.0))
 
 
 def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
     """Return the heights of upper and lower link, -cos(first) and -cos(first + second): each between -1 and 1."""
     return -y[0] - (y[0] * y[2] - y[1] * y[3])
-
-
-def _effort(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

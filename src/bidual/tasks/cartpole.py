@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
+from bidual.tasks._control_laws import effort
 from bidual.tasks._lc3_laws import CART_STEP, HALF, step_cartpole
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -53,15 +54,11 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(upright=signal(_upright, _LEAST, 1.0), effort=signal(_effort, 0.0, 1.0))
+    return computed(upright=signal(_upright, _LEAST, 1.0), effort=signal(effort, 0.0, 1.0))
 
 
 def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
     return jnp.cos(y[2]) - _AWAY * y[0] ** 2
-
-
-def _effort(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

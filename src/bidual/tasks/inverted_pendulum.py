@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, linear, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, step_inverted_pendulum
+from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, effort, step_inverted_pendulum
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _signals() -> Computed:
     return computed(
         upright=signal(_upright, 0.0, 1.0),
         swing=signal(_swing, 0.0, 20.0),
-        effort=signal(_effort, 0.0, _STRONGEST**2),
+        effort=signal(effort, 0.0, _STRONGEST**2),
     )
 
 
@@ -72,10 +72,6 @@ def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -
 def _swing(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
     place, angle, speed, spin = y
     return 10 * angle**2 + place**2 + 0.1 * speed**2 + 0.1 * spin**2
-
-
-def _effort(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _explorer() -> "Controls":

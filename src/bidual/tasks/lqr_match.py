@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, linear, signal
 from bidual.problem.modelling import Problem
+from bidual.tasks._control_laws import effort
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 from bidual.tasks.lqr import FORCE, NOISE, exact
 
@@ -47,7 +48,7 @@ def _signals() -> Computed:
     return computed(
         position=signal(_position, -FARTHEST, FARTHEST),
         square=signal(_square, 0.0, FARTHEST**2),
-        effort=signal(_effort, 0.0, FORCE**2),
+        effort=signal(effort, 0.0, FORCE**2),
     )
 
 
@@ -57,10 +58,6 @@ def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) 
 
 def _square(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0] ** 2
-
-
-def _effort(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
+from bidual.tasks._control_laws import effort
 from bidual.tasks._lc3_laws import FASTEST, LEFT, RIGHT, step_mountain_car
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -57,15 +58,11 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(position=signal(_position, LEFT, RIGHT), effort=signal(_effort, 0.0, 1.0))
+    return computed(position=signal(_position, LEFT, RIGHT), effort=signal(effort, 0.0, 1.0))
 
 
 def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0]
-
-
-def _effort(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import DENSE
+from bidual.tasks._control_laws import DENSE, effort
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -45,16 +45,12 @@ def _task(problem: Problem, explorer: "Controls") -> Task:
 def _signals() -> Computed:
     return computed(
         distance=signal(_distance, 0.0, float(_DEAREST)),
-        effort=signal(_effort, 0.0, DENSE.torque**2),
+        effort=signal(effort, 0.0, DENSE.torque**2),
     )
 
 
 def _distance(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
     return jnp.arctan2(x[1], x[0]) ** 2 + 0.1 * x[2] ** 2
-
-
-def _effort(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

@@ -13,7 +13,7 @@ from bidual._base.errors import TaskError
 from bidual.models import KNR
 from bidual.problem.features import computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import SPARSE
+from bidual.tasks._control_laws import SPARSE, effort
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def pendulum_sparse_effort(budget: float = 20.0, horizon: int = 100) -> Task:
     """Maximise the sum of rewards near the top with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
-    signals = computed(reward=signal(_reward, 0.0, 1.0), effort=signal(_effort, 0.0, SPARSE.torque**2))
+    signals = computed(reward=signal(_reward, 0.0, 1.0), effort=signal(effort, 0.0, SPARSE.torque**2))
     x = signals.embedding(horizon, total=True)
     return _task(Problem(cp.Maximize(x.reward), {"effort": x.effort <= open_limit("budget", budget)}))
 
@@ -61,10 +61,6 @@ def _reward(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) ->
 
 def _push(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
     return 1.0 - tolerance(u[0], -0.1, 0.1, 0.1)
-
-
-def _effort(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, rbf, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import DENSE, SPARSE, PendulumLaw
+from bidual.tasks._control_laws import DENSE, SPARSE, PendulumLaw, effort
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ def _task(law: PendulumLaw, budget: float, horizon: int) -> Task:
 
 
 def _signals(law: PendulumLaw) -> Computed:
-    return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(_effort, 0.0, law.torque**2))
-
-
-def _effort(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return u @ u
+    return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(effort, 0.0, law.torque**2))
 
 
 def _env(law: PendulumLaw) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, rbf, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import STEP
+from bidual.tasks._control_laws import STEP, effort
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _task(problem: Problem) -> Task:
 def _signals() -> Computed:
     return computed(
         distance=signal(_distance, 0.0, _FARTHEST),
-        effort=signal(_effort, 0.0, 2.0),
+        effort=signal(effort, 0.0, 2.0),
         obstacle=signal(_obstacle, 0.0, 1.0),
         places=rbf(centres(), WIDTH, of=(0, 1)),
     )
@@ -91,10 +91,6 @@ def _signals() -> Computed:
 
 def _distance(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
     return _length(y[:2] - jnp.asarray(GOAL))
-
-
-def _effort(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    return u @ u
 
 
 def _obstacle(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:

@@ -28,11 +28,6 @@ class AbstractOptimism(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def optimistic(self) -> bool:
-        """Whether plans are more favourable than the estimate."""
-
-    @property
-    @abc.abstractmethod
     def description(self) -> str:
         """A description of the dynamics to plan in, for reports."""
 
@@ -45,11 +40,6 @@ class AbstractOptimism(abc.ABC):
 @dataclass(frozen=True)
 class Mean(AbstractOptimism):
     """The estimate alone, without exploration."""
-
-    @property
-    def optimistic(self) -> bool:
-        """Always false."""
-        return False
 
     @property
     def description(self) -> str:
@@ -80,11 +70,6 @@ class PosteriorSample(AbstractOptimism):
         return f"Thompson(scale={self.scale!r})"  # the public name, and that of stored runs
 
     @property
-    def optimistic(self) -> bool:
-        """Always false: a draw is as often worse than the truth as it is better."""
-        return False
-
-    @property
     def description(self) -> str:
         """A description with the scale."""
         return f"a draw from the posterior ({self.scale:g} deviations)"
@@ -110,11 +95,6 @@ class BestOf(AbstractOptimism):
     def __post_init__(self) -> None:
         _check_count("BestOf", "n", self.n)
         _check("BestOf", "scale", self.scale)
-
-    @property
-    def optimistic(self) -> bool:
-        """Whether there is more than one draw."""
-        return self.n > 1
 
     @property
     def description(self) -> str:
@@ -144,11 +124,6 @@ class Hallucinated(AbstractOptimism):
         _check_rank("Hallucinated", self.rank)
 
     @property
-    def optimistic(self) -> bool:
-        """Always true."""
-        return True
-
-    @property
     def description(self) -> str:
         """A description with the scale."""
         return f"the estimate with hallucinated controls (beta {self.beta:g})"
@@ -175,11 +150,6 @@ class Bonus(AbstractOptimism):
     def __post_init__(self) -> None:
         _check("Bonus", "kappa", self.kappa)
         _check_rank("Bonus", self.rank)
-
-    @property
-    def optimistic(self) -> bool:
-        """Always true."""
-        return True
 
     @property
     def description(self) -> str:

@@ -1,0 +1,87 @@
+"""What `Solution` and `Learned` have in common: bounds, constraints by name, and their forms as text, HTML and JSON."""
+
+import abc
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from bidual._base.status import Status
+from bidual._base.version import __version__
+from bidual.certificate.constraints import Conflict, ConstraintResult, constraint_named
+
+Facts = Sequence[tuple[str, str]]  # labelled lines
+
+
+class AbstractOutcome(abc.ABC):
+    """The result for a problem: a status, certified bounds of the objective, and constraints."""
+
+    status: Status
+    sense: str
+    value: float
+    lower: float | None
+    upper: float | None
+    constraints: tuple[ConstraintResult, ...]
+    conflict: Conflict | None
+    plans: int
+    seconds: float
+    task: str | None
+
+    @property
+    def gap(self) -> float | None:
+        """Upper - lower: the largest distance of the policy from optimal, once it is proved to keep the constraints."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    def constraint(self, name: str) -> ConstraintResult:
+        """The constraint called `name`, at the policy."""
+        return constraint_named(name, self.constraints)
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON values; unknown values are None."""
+
+    def __str__(self) -> str:
+        return format_facts(self._title(), self._summary())
+
+    def _repr_html_(self) -> str:
+        left = "style='text-align:left'"
+        rows = "".join(
+            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(text)}</td></tr>"
+            for label, text in self._facts()
+        )
+        return f"<table><caption {left}><b>{html.escape(self._title())}</b></caption>{rows}</table>"
+
+    @abc.abstractmethod
+    def _title(self) -> str:
+        """Describe the status in a line."""
+
+    @abc.abstractmethod
+    def _facts(self) -> Facts:
+        """Describe everything that is known."""
+
+    @abc.abstractmethod
+    def _summary(self) -> Facts:
+        """Describe what is printed by default."""
+
+    def _entries(self, episodes: int | None, seed: int | None, delta: float | None) -> dict[str, Any]:
+        """Return the JSON values that all results have, in the order of the files."""
+        return {
+            "task": self.task,
+            "status": str(self.status),
+            "sense": self.sense,
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper,
+            "gap": self.gap,
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
+            "episodes": episodes,
+            "plans": self.plans,
+            "seconds": self.seconds,
+            "seed": seed,
+            "delta": delta,
+            "version": __version__,
+        }
+
+
+def format_facts(title: str, facts: Facts) -> str:
+    """Return one line for the title and one for every fact, the labels aligned."""
+    return "\n".join([title, *(f"  {label:<12} {text}" for label, text in facts)])
