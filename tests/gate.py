@@ -29,6 +29,7 @@ EXPENSIVE = {
     ): "quality without a model",
     ("statistical/test_lock.py", "test_it_is_opened"): "the only latents learned to the end",
     ("units/test_controls.py", "test_a_double_integrator_is_learned_with_its_limit"): "controls learned to the end",
+    ("units/test_one_core.py", "test_a_task_of_controls_is_learned_on_one_core"): "the only program on one core",
 }
 SECONDS = 5.0  # of CPU; more needs a line above, or the marker `slow`
 PROPERTY = "cpu seconds"

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bidual.models import AbstractDynamics
+from bidual.planners.control._extras import join_extras, part_extras
 from bidual.planners.control._search import Subproblem
 from bidual.problem.features import Computed
 
@@ -50,7 +51,7 @@ def regulate(
 def descend_path(problem: Subproblem, nominal: Float[Array, "H q"], steps: int, free: int) -> FeedbackPath:
     """Compute the same where the first `free` numbers of every step may change: the controls, or extras as well."""
     n, H = problem.dynamics.sizes[0], problem.theta.shape[0]
-    u, e = nominal[:, :free], nominal[:, free:]
+    u, e = part_extras(nominal, free)
     still = FeedbackPath(u, jnp.zeros((H, n)), jnp.zeros((H, free, n)), jnp.asarray(jnp.inf))
     follow, back = partial(_follow, problem, e), partial(_backward, problem, e)
     path = follow(still, jnp.zeros((H, free)), jnp.asarray(0.0))
@@ -80,7 +81,7 @@ def _follow(
     def step(s: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         theta_h, e, u, at, K, k = now
         u = jnp.clip(u + share * k + K @ (s - at), low, high)
-        after, cost = problem.step(theta_h, s, jnp.concatenate([u, e]))
+        after, cost = problem.step(theta_h, s, join_extras(u, e))
         return after, (u, s, cost)
 
     along = (problem.theta, extras, law.controls, law.states, law.gains, change)
@@ -98,11 +99,11 @@ def _backward(
     low, high = _limits(dynamics, path.controls.shape[1], theta.dtype)
 
     def cost(z: Array, theta_h: Array, e: Array) -> Array:
-        return problem.step(theta_h, z[:n], jnp.concatenate([z[n:], e]))[1]
+        return problem.step(theta_h, z[:n], join_extras(z[n:], e))[1]
 
     def mean(z: Array, e: Array) -> Array:
-        m, v = dynamics.sizes[1], jnp.concatenate([z[n:], e])
-        return dynamics.step(z[:n], v[:m], v[m:], jnp.zeros(n, dtype=z.dtype))[0]
+        both = part_extras(join_extras(z[n:], e), dynamics.sizes[1])
+        return dynamics.step(z[:n], *both, jnp.zeros(n, dtype=z.dtype))[0]
 
     z = jnp.concatenate([path.states, path.controls], axis=1)
     slopes = _finite(jax.vmap(jax.grad(cost))(z, theta, extras))
@@ -129,7 +130,7 @@ def _limits(dynamics: AbstractDynamics, free: int, dtype: Any) -> list[Float[Arr
     """Return the limits of controls, and of extras, which the dynamics project onto the unit ball themselves."""
     ones = jnp.ones(dynamics.sizes[2], dtype=dtype)
     pairs = zip(dynamics.limits, (-ones, ones), strict=True)
-    return [jnp.concatenate([jnp.asarray(end, dtype=dtype), ball])[:free] for end, ball in pairs]
+    return [part_extras(join_extras(jnp.asarray(end, dtype=dtype), ball), free)[0] for end, ball in pairs]
 
 
 def _within(

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, describe_signals
 from bidual.planners.control._describe import describe_sampler, store_dynamics
+from bidual.planners.control._extras import part_extras
 from bidual.planners.control._rollouts import AbstractLaw
 from bidual.planners.control._sampling import middle
 from bidual.planners.control._search import AbstractSearch, Gains, Subproblem
@@ -97,8 +98,7 @@ class Receding(AbstractController, AbstractLaw):
     ) -> tuple[Float[Array, "m"], Float[Array, "e"], RecedingMemory]:
         """Act in compiled code, with the extras of the plan as well."""
         memory = jax.lax.cond(h % self.every == 0, self.replan, lambda memory, h, s: memory, memory, h, s)
-        m, now = self.dynamics.sizes[1], memory.answer(h % self.every, s)
-        return now[:m], now[m:], memory
+        return *part_extras(memory.answer(h % self.every, s), self.dynamics.sizes[1]), memory
 
     def replan(self, memory: RecedingMemory, h: Int[Array, ""], s: Float[Array, "n"]) -> RecedingMemory:
         """Plan from state s at step h, given the plan before."""

@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bidual._base.errors import ProblemError
 from bidual.models import AbstractDynamics
+from bidual.planners.control._extras import join_extras, part_extras
 from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
 
 _NARROWEST = 0.1  # of the first deviation: draws that have shrunk to a point bring no improvement
@@ -153,17 +154,17 @@ def middle(dynamics: AbstractDynamics) -> tuple[Float[Array, "q"], Float[Array, 
     centre = jnp.where(bounded, low / 2 + high / 2, jnp.clip(jnp.zeros_like(low), low, high))
     half = jnp.where(bounded, high / 2 - low / 2, 1.0)
     extras = dynamics.sizes[2]
-    return jnp.concatenate([centre, jnp.zeros(extras)]), jnp.concatenate([half, jnp.ones(extras)])
+    return join_extras(centre, jnp.zeros(extras)), join_extras(half, jnp.ones(extras))
 
 
 def clip_controls(dynamics: AbstractDynamics, sequence: Float[Array, "*batch q"]) -> Float[Array, "*batch q"]:
     """Clip controls to their limits, and project extras onto the unit ball."""
     m = dynamics.sizes[1]
     low, high = (jnp.asarray(end, dtype=float) for end in dynamics.limits)
-    u, e = sequence[..., :m], sequence[..., m:]
+    u, e = part_extras(sequence, m)
     # Not e / max(|e|, 1), whose derivative at 0 is not a number.
     inside = e * jax.lax.rsqrt(jnp.maximum(jnp.sum(e * e, axis=-1, keepdims=True), 1.0))
-    return jnp.concatenate([jnp.clip(u, low[(None,) * (u.ndim - 1)], high[(None,) * (u.ndim - 1)]), inside], axis=-1)
+    return join_extras(jnp.clip(u, low[(None,) * (u.ndim - 1)], high[(None,) * (u.ndim - 1)]), inside)
 
 
 def path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[Array, "K"]:
