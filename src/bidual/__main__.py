@@ -2,6 +2,6 @@
 
 import sys
 
-from bidual.cli import main
+from bidual.cli import entry
 
-sys.exit(main())
+sys.exit(entry())

@@ -171,7 +171,9 @@ def test_a_broken_environment_stops_a_run_that_goes_on_when_it_is_repaired(bidua
     assert "the run in runs/a is stored up to episode 14, and can be resumed" in err
     assert bidual_here("runs")[1].splitlines()[1].split()[2:4] == ["failed", "14"]
     (tmp_path / "repaired").touch()
-    code, resumed, _ = bidual_here("learn", "--run", "runs/a", "--resume", "--json")
+    code, _, err = bidual_here("learn", "--run", "runs/a", "--resume", "--json")
+    assert (code, err.count("name it yourself: bidual learn walk.py --episodes 24")) == (5, 1)
+    code, resumed, _ = bidual_here(*command, "--resume")
     assert code == 0
     straight = bidual_here(*command[:-2], "runs/b", "--json")
     assert _timeless(resumed) == _timeless(straight[1])

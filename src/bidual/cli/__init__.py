@@ -1,11 +1,11 @@
 """The command line: one file per command, heavy imports only where a command runs."""
 
 import argparse
-import sys
 
 from bidual._base.errors import BidualError
 from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
+from bidual.cli._output import give_up_stdout, report, reserved_stdout
 
 INTERRUPTED = 130
 _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
@@ -15,16 +15,25 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = _parser().parse_args(argv)
     try:
-        return args.run(args)
+        with reserved_stdout():
+            return args.run(args)
     except BidualError as error:
-        print(f"bidual: {error}", file=sys.stderr)
+        report(f"bidual: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("bidual: interrupted", file=sys.stderr)
+        report("bidual: interrupted")
         return INTERRUPTED
     except OSError as error:
-        print(f"bidual: {error}", file=sys.stderr)
+        report(f"bidual: {error}")
         return BidualError.exit_code
+
+
+def entry() -> int:
+    """Run the command of this process, which prints nothing on standard output after it."""
+    try:
+        return main()
+    finally:
+        give_up_stdout()
 
 
 def _parser() -> argparse.ArgumentParser:

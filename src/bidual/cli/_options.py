@@ -1,12 +1,15 @@
 """The options of ``bidual learn`` as plain values, shared by the command line, stored runs and sweeps."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final, get_args, get_type_hints
 
 from bidual._base.errors import RunError, TaskError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from bidual.cli._target import Unknown
@@ -42,13 +45,62 @@ class Options:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Options":
         """Restore options from the values of `to_dict`."""
-        known = {field.name for field in fields(cls)}
-        if not (set(values) <= known and isinstance(values.get("target"), str)):
+        kinds = get_type_hints(cls) | {"settings": list}
+        known = isinstance(values, Mapping) and "target" in values
+        if not (known and all(name in kinds and _fits(kinds[name], value) for name, value in values.items())):
             raise RunError(
                 "the run was not started by 'bidual learn', so its task and options are not known here: go on with it "
                 "where it was started, or name the task and the options"
             )
-        return cls(**{**values, "settings": tuple(values.get("settings", ()))})
+        return cls(**{**values, "settings": tuple(str(setting) for setting in values.get("settings", ()))})
+
+    @property
+    def runs_a_file(self) -> bool:
+        """Whether the target is a Python file, which is executed, and not a built-in task."""
+        return self.target.endswith(".py")
+
+    def to_arguments(self) -> list[str]:
+        """Return the words of the command line that stand for these options; those at their defaults are left out."""
+        arguments = [self.target]
+        for setting in self.settings:
+            arguments += ["--set", setting]
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in ("target", "settings") and value != one.default:
+                flag = f"--{one.name.replace('_', '-')}"
+                arguments += [flag] if value is True else [flag, str(value)]
+        return arguments
+
+
+def stored_options(folder: Path) -> Options:
+    """Read the options that a run was started with."""
+    from bidual.learning.runs import read_manifest
+
+    return Options.from_dict(read_manifest(folder)["options"])
+
+
+def resume_command(options: Options, folder: "str | os.PathLike[str]") -> str:
+    """Return the command that goes on with a run: that of a file, executed only where it is named, with its options."""
+    named = options.to_arguments() if options.runs_a_file else []
+    return shlex.join(["bidual", "learn", *named, "--run", str(folder), "--resume"])
+
+
+def check_executes_nothing(options: Options, command: str) -> None:
+    """Refuse options of a stored run that would execute a file; `command` does the same with the file named by hand.
+
+    Whoever wrote the run chose the file, and may have chosen any: its checksum proves nothing about who that was.
+    """
+    if options.runs_a_file:
+        raise RunError(
+            f"the run was learned in the file {options.target}, which would be executed, and no file is executed that "
+            f"only a stored run names. If you trust what is in it, name it yourself: {command}"
+        )
+
+
+def _fits(kind: object, value: object) -> bool:
+    """Return whether a JSON value is of a type; a whole number is also a float."""
+    kinds = get_args(kind) or (kind,)
+    return type(value) in kinds or (type(value) is int and float in kinds)
 
 
 def default_episodes(target: str) -> int:

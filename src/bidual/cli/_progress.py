@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from bidual.cli._output import report
+
 if TYPE_CHECKING:
     from bidual.learning.learned import LearnProgress
     from bidual.solving.solution import Progress
@@ -81,7 +83,7 @@ def _line(what: str) -> Iterator[Callable[[str], None]]:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LOG_LINES:
             last = time.monotonic()
-            print(f"{what}: {text}", file=sys.stderr, flush=True)
+            report(f"{what}: {text}")
 
     yield log
 

@@ -1,6 +1,5 @@
 """A user's Python file: run it, and report the line that is to blame if that fails."""
 
-import contextlib
 import sys
 import traceback
 from pathlib import Path
@@ -13,15 +12,14 @@ if TYPE_CHECKING:
 
 
 def run_script(path: Path) -> dict[str, Any]:
-    """Run the file as Python would, with its own folder importable and its prints out of the way."""
+    """Run the file as Python would, with its own folder importable."""
     import runpy
 
     if not path.is_file():
         raise TaskError(f"there is no file {path}; 'bidual new {path}' writes an example there")
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            return runpy.run_path(str(path))
+        return runpy.run_path(str(path))
     except BidualError as error:
         raise type(error)(f"{_where(path, error)}: {error}") from error
     except KeyboardInterrupt:

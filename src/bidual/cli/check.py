@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from bidual.cli._output import show
+
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the command."""
@@ -22,5 +24,5 @@ def run(args: argparse.Namespace) -> int:
     """Check one file."""
     from bidual.storage import check
 
-    print(check(args.solution))
+    show(check(args.solution))
     return 0

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual.cli._options import Options, unknown_of
+from bidual.cli._output import show
 from bidual.cli.learn import with_progress
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ def run(args: argparse.Namespace) -> int:
     # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
     options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
     target = unknown_of(options)
-    print(_TEXT.format(episodes=args.episodes), flush=True)
+    show(_TEXT.format(episodes=args.episodes))
     solution = with_progress(options, target)
-    print(_certain(solution), flush=True)
+    show(_certain(solution))
     assert target.truth is not None  # a task is simulated
     truth = evaluate_in_true_model(solution, target.problem, target.truth)
-    print(_true(truth))
+    show(_true(truth))
     _write(solution, truth, target, args.out)
     return 0
 
@@ -93,8 +94,8 @@ def _write(solution: "Learned", truth: "TrueModel", target: "Unknown", folder: P
 
     paths = write_learned(solution, folder, target.grid, truth.optimum)
     known = write_outputs(replace(truth.best, task="rover"), folder / "known", target.grid)
-    print(f"Numbers and figures are in {folder}; of the known model, with its policy, in {folder / 'known'}:")
+    show(f"Numbers and figures are in {folder}; of the known model, with its policy, in {folder / 'known'}:")
     for path in [*paths, *known]:
-        print(f"  {path}")
+        show(f"  {path}")
     command = "bidual" if shutil.which("bidual") else sys.argv[0]
-    print(f"Check the certificate of the known model again with: {command} check {known[0]}")
+    show(f"Check the certificate of the known model again with: {command} check {known[0]}")

@@ -1,14 +1,14 @@
 """``bidual evaluate``: fresh episodes of a stored policy."""
 
 import argparse
-import contextlib
 import json
-import sys
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import RunError, TaskError
-from bidual.cli._options import Options, unknown_of
+from bidual.cli._options import Options, check_executes_nothing, stored_options, unknown_of
+from bidual.cli._output import show
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -45,17 +45,16 @@ def run(args: argparse.Namespace) -> int:
 
     target = _target(args)
     policy = _load_policy(args.path, target)
-    with contextlib.redirect_stdout(sys.stderr):  # an environment may print, and stdout belongs to the result
-        result = evaluate(
-            target.problem,
-            target.env,
-            policy,
-            target.model,
-            episodes=args.episodes,
-            seed=args.seed,
-            delta=args.delta,
-        )
-    print(json.dumps({"task": target.name, **result.to_dict()}, indent=2, allow_nan=False) if args.json else result)
+    result = evaluate(
+        target.problem,
+        target.env,
+        policy,
+        target.model,
+        episodes=args.episodes,
+        seed=args.seed,
+        delta=args.delta,
+    )
+    show(json.dumps({"task": target.name, **result.to_dict()}, indent=2, allow_nan=False) if args.json else result)
     return 0
 
 
@@ -76,7 +75,7 @@ def _target(args: argparse.Namespace) -> "Unknown":
     if not args.path.exists():
         raise RunError(f"there is no run and no policy at {args.path} ('bidual runs' lists runs)")
     if args.target is not None:
-        return unknown_of(Options(args.target, tuple(args.settings)))
+        return unknown_of(_named_options(args))
     if not args.path.is_dir():
         raise TaskError(
             f"{args.path} does not say where its policy is to be run: name the task or the file after it, as in "
@@ -84,6 +83,18 @@ def _target(args: argparse.Namespace) -> "Unknown":
         )
     if args.settings:
         raise TaskError("--set goes with a task: name it after the run, or leave --set out for what the run was in")
-    from bidual.learning.runs import read_manifest
+    options = stored_options(args.path)
+    check_executes_nothing(options, shlex.join(["bidual", "evaluate", str(args.path), options.target]))
+    return unknown_of(options)
 
-    return unknown_of(Options.from_dict(read_manifest(args.path)["options"]))
+
+def _named_options(args: argparse.Namespace) -> Options:
+    """Return the options of a named target: those of the run, where it names the file that the run was learned in."""
+    named = Options(args.target, tuple(args.settings))
+    if named.settings or not (named.runs_a_file and args.path.is_dir()):
+        return named
+    try:
+        stored = stored_options(args.path)
+    except RunError:  # a run of another program, whose policy alone is wanted
+        return named
+    return stored if stored.target == named.target else named

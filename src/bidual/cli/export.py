@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from bidual.cli._output import show
+
 _FORMATS = ("json", "csv", "npz", "safetensors")  # those of bidual.policies, which would take a second to import
 
 
@@ -30,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
     name = args.path.resolve().name if args.path.is_dir() else args.path.stem
     target = args.out or Path(f"{name}.{args.format}")
     policy = load(args.path)
-    print(f"wrote {write_table(policy, target, args.format)}: {policy}")
+    show(f"wrote {write_table(policy, target, args.format)}: {policy}")
     return 0

@@ -1,8 +1,6 @@
 """``bidual learn``: an unknown model, from episodes."""
 
 import argparse
-import contextlib
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +8,16 @@ from typing import TYPE_CHECKING
 from bidual._base.errors import TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._history import write_history
-from bidual.cli._options import Options, default_episodes, learn_with_options, unknown_of
+from bidual.cli._options import (
+    Options,
+    check_executes_nothing,
+    default_episodes,
+    learn_with_options,
+    resume_command,
+    stored_options,
+    unknown_of,
+)
+from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -124,22 +131,22 @@ def run(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
     solution = with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
     text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
-    print(text, flush=True)
+    show(text)
     if args.json and solution.conflict is not None:
-        print(f"bidual: {solution.conflict}", file=sys.stderr)
+        report(f"bidual: {solution.conflict}")
     truth = None
     if target.truth is not None and (args.out is not None or not args.json):
         truth = evaluate_in_true_model(solution, target.problem, target.truth)
     if truth is not None and not args.json:
-        print(truth)
+        show(truth)
     if args.out is not None:
         optimum = _known_optimum(options) if truth is None else truth.optimum
         figures = control_figures(solution, target)
         for path in write_learned(solution, args.out, target.grid, optimum, figures):
-            print(f"wrote {path}", file=sys.stderr)
+            report(f"wrote {path}")
     if args.history is not None:
         regret = None if target.truth is None else solution.regret(target.truth)
-        print(f"wrote {write_history(solution, regret, args.history)}", file=sys.stderr)
+        report(f"wrote {write_history(solution, regret, args.history)}")
     return _exit_code(solution, args, options.episodes)
 
 
@@ -159,10 +166,10 @@ def _options(args: argparse.Namespace) -> Options:
             raise TaskError(
                 "name a task or a file to learn ('bidual tasks' lists tasks), or resume: --run DIR --resume"
             )
-        from bidual.learning.runs import read_manifest
-
-        stored = Options.from_dict(read_manifest(args.folder)["options"])
-        return stored if args.episodes is None else replace(stored, episodes=args.episodes)
+        stored = stored_options(args.folder)
+        options = stored if args.episodes is None else replace(stored, episodes=args.episodes)
+        check_executes_nothing(options, resume_command(options, args.folder))
+        return options
     return Options(
         target=args.target,
         settings=tuple(args.settings),
@@ -206,15 +213,14 @@ def with_progress(
 
     line = learning_line(target.name, options.episodes, maximises=target.problem.maximises)
     try:
-        # An environment may print, and stdout belongs to the result.
-        with line as progress, contextlib.redirect_stdout(sys.stderr):
+        with line as progress:
             solution = learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
     except KeyboardInterrupt:
         if run is not None:
-            print(f"the run is stored: 'bidual learn --run {run.path} --resume' goes on with it", file=sys.stderr)
+            report(f"the run is stored: '{resume_command(options, run.path)}' goes on with it")
         raise
     if run is not None:
-        print(f"stored in {run.path}", file=sys.stderr)
+        report(f"stored in {run.path}")
     return solution
 
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from bidual._base.errors import TaskError
+from bidual.cli._output import show
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
             file.write(template.format(name=args.file.name))
     except FileExistsError:
         raise TaskError(f"{args.file} exists already and was left alone: choose another name") from None
-    print(f"wrote {args.file}; {command} it with: bidual {command} {args.file}")
+    show(f"wrote {args.file}; {command} it with: bidual {command} {args.file}")
     return 0
 
 

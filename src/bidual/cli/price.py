@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
+from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
     from bidual.solving.pricing import Curve
@@ -37,8 +38,6 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve along the limits and report."""
-    import sys
-
     from bidual.cli._progress import progress_line
     from bidual.cli._target import load_target
     from bidual.solving.pricing import price
@@ -59,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
             progress=lambda done, state: progress(state, f"limit {done + 1}, "),
         )
     curve = replace(curve, task=target.name)
-    print(_to_json(curve) if args.json else curve)
+    show(_to_json(curve) if args.json else curve)
     if args.out is not None:
         for path in _write(curve, args.out):
-            print(f"wrote {path}", file=sys.stderr)
+            report(f"wrote {path}")
     return _exit_code(curve)
 
 

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bidual.cli._output import show
+
 if TYPE_CHECKING:
     from bidual.learning.runs import Listed
 
@@ -31,12 +33,12 @@ def run(args: argparse.Namespace) -> int:
 
     found = listed(args.folder)
     if args.json:
-        print(json.dumps({"runs": [_values(one) for one in found]}, indent=2, allow_nan=False))
+        show(json.dumps({"runs": [_values(one) for one in found]}, indent=2, allow_nan=False))
         return 0
     rows = [_COLUMNS, *(_cells(one) for one in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        show("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 

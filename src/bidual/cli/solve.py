@@ -1,10 +1,11 @@
 """``bidual solve``: a known model, to a certified gap."""
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
     from bidual.cli._target import Target
@@ -65,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
         )
     solution = replace(solution, task=target.name)
-    print(to_json(solution) if args.json else solution)
+    show(to_json(solution) if args.json else solution)
     if args.json and solution.conflict is not None:
-        print(f"bidual: {solution.conflict}", file=sys.stderr)
+        report(f"bidual: {solution.conflict}")
     if args.out is not None:
         for path in write_outputs(solution, args.out, target.grid):
-            print(f"wrote {path}", file=sys.stderr)
+            report(f"wrote {path}")
     return _EXIT[solution.status]
 
 
@@ -93,11 +94,11 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "rows": 1 + program.equality.size,
     }
     if as_json:
-        print(json.dumps(facts, indent=2))
+        show(json.dumps(facts, indent=2))
         return 0
-    print(f"{target.name}: problem and model are well formed; nothing was solved")
-    print(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
-    print(f"  objective    {target.problem.objective}")
+    show(f"{target.name}: problem and model are well formed; nothing was solved")
+    show(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
+    show(f"  objective    {target.problem.objective}")
     for limit in target.problem.limits:
-        print(f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit}")
+        show(f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit}")
     return 0

@@ -2,6 +2,8 @@
 
 import argparse
 
+from bidual.cli._output import show
+
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the command."""
@@ -18,14 +20,14 @@ def run(args: argparse.Namespace) -> int:
         import json
 
         keys = ("name", "summary", "source", "constraints", "optimum", "parameters", "episodes")
-        print(json.dumps([{key: getattr(entry, key) for key in keys} for entry in ENTRIES], indent=2))
+        show(json.dumps([{key: getattr(entry, key) for key in keys} for entry in ENTRIES], indent=2))
         return 0
     for entry in ENTRIES:
         settings = " ".join(f"{name}={value}" for name, value in entry.parameters.items())
-        print(entry.name)
-        print(f"    {entry.summary}")
+        show(entry.name)
+        show(f"    {entry.summary}")
         optimum = "unknown" if entry.optimum is None else f"{entry.optimum:.6f}"
-        print(f"    optimum {optimum}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}")
-        print(f"    learned from {entry.episodes} episodes unless --episodes says otherwise")
-        print(f"    from {entry.source}")
+        show(f"    optimum {optimum}; constraints: {', '.join(entry.constraints) or 'none'}; --set {settings}")
+        show(f"    learned from {entry.episodes} episodes unless --episodes says otherwise")
+        show(f"    from {entry.source}")
     return 0

@@ -1,12 +1,12 @@
 """``bidual sweep``: many runs of ``bidual learn``, on many processes."""
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual._base.errors import BidualError, TaskError
+from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
     from bidual.cli.sweep._progress import sweep_progress
 
     if before:
-        print(f"{len(before)} of {len(spec.jobs)} cells were finished before", file=sys.stderr)
+        report(f"{len(before)} of {len(spec.jobs)} cells were finished before")
     records = {record.job.name: record for record in before}
     try:
         with closing(distribute(run_job, left, crew)) as outcomes, sweep_progress(spec.out, spec.jobs, before) as tell:
@@ -83,10 +83,9 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
                 tell(records[job.name])
     except (KeyboardInterrupt, BidualError):  # Ctrl-C, or a cluster that is gone
         done = sum(record.failure is None for record in records.values())
-        print(
+        report(
             f"{done} of {len(spec.jobs)} cells are finished, the others are stored as far as they were: run the same "
-            "command again to go on",
-            file=sys.stderr,
+            "command again to go on"
         )
         raise
     return [records[job.name] for job in spec.jobs]
@@ -143,12 +142,12 @@ def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Job]", workers
         )
         return 0
     width = max(len(name) for name, _ in rows)
-    print("\n".join(f"{name:{width}}  {status}" for name, status in rows))
-    print(f"{len(rows)} cells, {len(rows) - len(left)} of them finished; they are in {spec.out}")
+    show("\n".join(f"{name:{width}}  {status}" for name, status in rows))
+    show(f"{len(rows)} cells, {len(rows) - len(left)} of them finished; they are in {spec.out}")
     if left:
         time_ = "no estimate" if estimate.seconds is None else f"about {duration(estimate.seconds)}"
-        print(f"{time_} for the {len(left)} that are left on {workers} workers: an estimate, which rests on")
-        print("\n".join(f"  {source}" for source in estimate.sources))
+        show(f"{time_} for the {len(left)} that are left on {workers} workers: an estimate, which rests on")
+        show("\n".join(f"  {source}" for source in estimate.sources))
     return 0
 
 
@@ -158,10 +157,10 @@ def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[JobRecord
 
     lines, curves = summary(records), write_curves(spec.out, records)
     if not args.json:
-        print(table(lines))
-        print(f"stored in {spec.out}", file=sys.stderr)
+        show(table(lines))
+        report(f"stored in {spec.out}")
         for file in curves:
-            print(f"curve in {file}", file=sys.stderr)
+            report(f"curve in {file}")
         return
     _print_json(
         {
@@ -178,7 +177,7 @@ def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[JobRecord
 def _print_json(content: dict[str, Any]) -> None:
     import json
 
-    print(json.dumps(content, indent=2, allow_nan=False), flush=True)
+    show(json.dumps(content, indent=2, allow_nan=False))
 
 
 def _exit_code(records: "Sequence[JobRecord]") -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import RunError
+from bidual.cli._output import report
 from bidual.cli.sweep._jobs import Job, JobRecord
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def sweep_progress(
             yield live.tell
     finally:
         for record in live.failed():
-            print(f"{record.job.name}: {describe(record)}", file=sys.stderr)
+            report(f"{record.job.name}: {describe(record)}")
 
 
 def number(value: float | None, unknown: str = "-") -> str:
@@ -65,7 +66,7 @@ class _Log:
 
     def __call__(self, record: JobRecord) -> None:
         self._done += 1
-        print(f"[{self._done}/{self._count}] {record.job.name}: {describe(record)}", file=sys.stderr, flush=True)
+        report(f"[{self._done}/{self._count}] {record.job.name}: {describe(record)}")
 
 
 class _Live:
