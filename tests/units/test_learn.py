@@ -20,6 +20,7 @@ import bidual as bd
 from bidual.learning import learner
 from bidual.learning.outputs import FinalBound, Regret
 from bidual.learning.setup import set_up
+from bidual.learning.state import initial_learn_state
 from bidual.learning.summary import Interval
 from bidual.loop.explorers import Greedy, Optimistic
 from bidual.loop.vpdpo import LoopState, resume
@@ -469,6 +470,78 @@ def test_a_state_of_another_environment_is_refused():
     words = r"the state to go on from is over \(4, 2\) states and actions, the environment has \(3, 2\)"
     with pytest.raises(bd.ProblemError, match=words):
         river(state=caught.value.state)
+
+
+def _state_of_walk():
+    with pytest.raises(bd.EnvError) as caught:
+        walk(Walk(fails_at=20))
+    return caught.value.state
+
+
+def _walk_to(state, env=None, *, limit=3.0, sense=cp.Maximize, scale=1.0, model=None):
+    x = bd.features.signals(reward=lambda step: step.reward, right=scale * np.array([[0.0, 1.0]] * 4)).embedding(4)
+    problem = bd.Problem(sense(cp.sum(x.reward)), {"right": cp.sum(x.right) <= limit})
+    model = model or Tabular([[0, 1, -1], [0, 2, -1], [1, 2, -1], [3, -1, -1]])
+    return bd.learn(problem, env or Walk(), model, episodes=30, evaluation=20, seed=4, state=state)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"limit": 1.0}, "problem"),
+        ({"sense": cp.Minimize}, "problem"),
+        ({"scale": 2.0}, "features"),
+        ({"model": Tabular([[0, 1, 2]] * 3 + [[3, -1, -1]])}, "declared successors"),
+        ({"model": Tabular([[0, 1, -1], [0, 2, -1], [1, 2, -1], [3, -1, -1]], set="l1")}, "set"),
+    ],
+)
+def test_a_state_of_another_problem_is_refused(other, name):
+    """Its bounds are on values of that problem: "no policy can be above 2" was printed where 4 is true."""
+    state = _state_of_walk()
+    assert _walk_to(state).episodes == 30
+    with pytest.raises(bd.ProblemError, match=f"another {name}"):
+        _walk_to(state, **other)
+
+
+def _stronger_current():
+    lists = RIVER.mdp.successors
+    probabilities = np.where(lists.probabilities > 0, 0.5 * lists.probabilities, 0.0)
+    probabilities[..., 0] += 1 - probabilities.sum(axis=-1)
+    return bd.TabularMDP((lists.states[0], probabilities[0]), RIVER.mdp.initial, RIVER.mdp.horizon)
+
+
+def test_a_state_of_another_law_is_refused():
+    other = _stronger_current()
+
+    def stopped(env, state=None):
+        return bd.learn(RIVER.problem, env, Tabular(RIVER.mdp), episodes=40, evaluation=EVALUATION, seed=1, state=state)
+
+    setup = set_up(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), None, delta=0.05, seed=1)
+    state = initial_learn_state(setup)
+    assert stopped(RIVER.mdp, state).episodes == 40
+    with pytest.raises(bd.ProblemError, match="another model that is simulated"):
+        stopped(other, state)
+
+
+def test_a_state_of_another_registered_environment_is_refused():
+    """Environments show little of themselves; a registered one has a name and its arguments."""
+
+    def named(kwargs):
+        env = Walk(fails_at=20)
+        env.spec = gymnasium.envs.registration.EnvSpec("Walk-v0", kwargs=kwargs)
+        return env
+
+    with pytest.raises(bd.EnvError) as caught:
+        walk(named({"pays": 1.0}))
+    state = caught.value.state
+    assert _walk_to(state, Walk()).episodes == 30  # which has no name: nothing is known to differ
+    with pytest.raises(bd.ProblemError, match="another environment"):
+        _walk_to(state, named({"pays": 2.0}))
+
+
+def test_a_state_of_nothing_known_is_refused():
+    with pytest.raises(bd.ProblemError, match="does not tell which problem"):
+        _walk_to(replace(_state_of_walk(), identity=None))
 
 
 def test_a_start_state_that_was_declared_impossible_is_an_error():

@@ -109,7 +109,9 @@ def learn(
         raise ProblemError("state and run are two places to go on from: give one of them")
     folder = run if isinstance(run, Folder) else Folder(run)
     with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
-        return _run(Learner(setup, writer.learn_state, MetricLog(setup)), plan, writer)
+        # The run's own settings were compared, so that a state of an earlier version is about this problem too.
+        stored = replace(writer.learn_state, identity=first.identity)
+        return _run(Learner(setup, stored, MetricLog(setup)), plan, writer)
 
 
 class _Plan(NamedTuple):

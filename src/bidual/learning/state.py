@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from bidual._base.types import Episode
 from bidual.certificate.bounds import Executed, Restarts
+from bidual.learning.identity import check_identity, write_identity
 from bidual.learning.learned import LearnProgress
 from bidual.learning.metrics import compute_episode_values
 from bidual.learning.outputs import DualBound, Sums
@@ -36,6 +37,7 @@ class LearnState:
     values_per_episode: Float[np.ndarray, "n rows"] | None = (
         None  # by every counted episode, f and g; only where there are no bounds
     )
+    identity: str | None = None  # of problem, environment and model (`identity`); None in files of earlier versions
 
     @property
     def episodes(self) -> int:
@@ -60,6 +62,7 @@ def initial_learn_state(setup: LearnSetup) -> LearnState:
         spent=0,
         seconds=0.0,
         values_per_episode=np.zeros((0, 1 + program.equality.size)) if not setup.knowledge.has_table else None,
+        identity=write_identity(setup),
     )
 
 
@@ -95,9 +98,11 @@ def count_pending(setup: LearnSetup, learn_state: LearnState) -> LearnState:
 def resume_learn_state(learn_state: LearnState, setup: LearnSetup) -> LearnState:
     """Return an earlier state to resume from, in a set-up with its own probability of failure.
 
-    Bounds on the way hold with the probability of the earlier call: with another one they are dropped.
+    Bounds on the way hold with the probability of the earlier call: with another one they are dropped. Raises
+    `ProblemError` where the state is about another problem, environment or model.
     """
     loop = resume(learn_state.loop, setup.knowledge)
+    check_identity(learn_state.identity, setup)
     if loop.knowledge.delta == learn_state.loop.knowledge.delta:
         return replace(learn_state, loop=loop)
     return replace(learn_state, loop=loop, history=(), dual_bound=None, rounds=0)

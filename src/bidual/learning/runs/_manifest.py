@@ -14,9 +14,8 @@ from bidual._base import archive
 from bidual._base.checksum import checksum
 from bidual._base.errors import RunError
 from bidual._base.version import __version__
+from bidual.learning.identity import identity_of
 from bidual.learning.setup import LearnSetup
-from bidual.storage import pack_program
-from bidual.world.envs import AbstractEnvironment, Simulator
 
 FILE = "run.json"
 FORMAT = 1
@@ -25,30 +24,15 @@ _PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "cvxpy", "clarabel", "gymnasium"
 
 
 def run_settings(setup: LearnSetup, batch: int, task: str | None) -> dict[str, Any]:
-    """Return the settings that a run depends on, by name: values as they are, arrays by their checksums."""
-    pieces = setup.knowledge.pieces
-    header, arrays = pack_program(setup.problem.program())
-    observed = [[position, one.low, one.high, one.noisy, one.at_end] for position, one in pieces.observed]
+    """Return the settings that a run depends on, by name: its identity, and how it explores."""
     return {
         "task": task,
         "seed": setup.seed,
         "delta": setup.split.delta,
         "batch": batch,
         "explorer": repr(setup.explorer),
-        "model that is simulated": _law(setup.env),
-        "steps, states and actions": list(setup.env.shape),
-        "problem": checksum(header, setup.problem.maximises, *arrays.values()),
-        "features": checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
-        **setup.knowledge.settings(),
+        **identity_of(setup),
     }
-
-
-def _law(env: AbstractEnvironment) -> str | None:
-    """Identify the law that an environment draws from, where it is accessible."""
-    if not isinstance(env, Simulator):
-        return None
-    lists = env.mdp.successors
-    return checksum([], lists.states, lists.probabilities, lists.allowed, env.mdp.initial)
 
 
 def new_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any]) -> dict[str, Any]:
