@@ -1,10 +1,10 @@
-"""Linear functions below a convex problem, from multipliers or subgradients, with their rounding errors.
+"""Linear functions below a convex problem, from multipliers of its cone form, with their rounding errors.
 
-They come from multipliers of the cone form with a proof that a box around them contains an exactly dual-feasible vector
-(`convex.movement`), or from subgradients of f and g at a point, as CVXPY evaluates them.
+There is one kind of proof: multipliers lam with a box around them that contains an exactly dual-feasible vector
+(`convex.movement`). Weak duality proves f(y) >= constant + slope . y of it for every y, whatever the functions are.
+Derivatives at a point are none: a library may return one that is no subgradient, as CVXPY does for `sum_largest`.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,10 @@ class AffineCut(NamedTuple):
 def cut_of(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> AffineCut | None:
     """Return the cut of a record, None where it has no multipliers; no image of a policy is above `reach`."""
     if record.point is not None:
-        return _from_gradients(program, record, record.point, reach)
+        raise CertificateError(
+            "the bound rests on derivatives at a point, which prove nothing where they are no subgradients (earlier "
+            "versions wrote such files for functions of many numbers): solve again, and save that"
+        )
     return _from_multipliers(program, record, reach) if _has_multipliers(program, record) else None
 
 
@@ -63,28 +66,3 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     moved = float(room @ (np.abs(form.h) + abs(form.G_y) @ reach))
     magnitude = np.abs(form.c_y) + abs(form.G_y).T @ np.abs(lam)
     return AffineCut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
-
-
-def _from_gradients(
-    program: ConvexProgram, record: Record, q: Float[np.ndarray, "n"], reach: Float[np.ndarray, "n"]
-) -> AffineCut:
-    """Return the cut of subgradients at a point: w f(q) + gamma . g(q) + slope . (y - q)."""
-    weight, gamma = record.objective_weight, record.gamma
-    finite = np.all(np.isfinite(gamma)) and np.all(np.isfinite(q))
-    if weight not in (0.0, 1.0) or not finite or q.shape != program.image.offset.shape or program.num_auxiliary:
-        raise CertificateError(f"a record needs a finite point, finite multipliers and weight 0 or 1; got {weight}")
-    if gamma.shape != program.units.shape or np.any(np.where(program.equality, 0.0, gamma) < 0):
-        raise CertificateError("a multiplier of an inequality is negative or missing: it proves nothing")
-    if weight == 0 and abs(float(np.abs(gamma) @ program.units) - 1) > 16 * max(1, gamma.size) * EPS:
-        raise CertificateError("the multipliers of a clash must sum to 1 in units")
-    f, g = program.functions.values(q, np.zeros(0))
-    slope = program.functions.slope(q, gamma, weight)
-    if slope is None or not (np.all(np.isfinite(slope)) and np.isfinite(f) and np.all(np.isfinite(g))):
-        raise CertificateError("objective or constraints have no derivative at the record's point: it proves nothing")
-    level = weight * f + float(gamma @ g)
-    # The derivatives of the functions are good to some roundings; y is at most `reach`.
-    f_largest, g_largest = program.functions.magnitudes(q, np.zeros(0))
-    rounding = 64 * EPS * float(np.abs(slope) @ (reach + np.abs(q)))
-    evaluated = weight * max(1.0, f_largest) + float(np.abs(gamma) @ np.maximum(1.0, g_largest))
-    rounding += 16 * EPS * math.sqrt(q.size) * evaluated
-    return AffineCut(level - float(slope @ q), slope, np.abs(slope), 2, rounding)

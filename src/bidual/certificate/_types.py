@@ -18,8 +18,8 @@ class Record:
     """The data of a dual bound: the multipliers, and the weight of the objective.
 
     They belong to the rows of an affine program or to those of a cone form: of the problem itself with weight 1, of
-    its least violation with weight 0. With a `point` they are the multipliers of the constraints, and the bound is
-    that of the subgradients at that image.
+    its least violation with weight 0. With a `point` they are multipliers of the constraints, and stand for derivatives
+    there: earlier versions wrote such records, and no bound is derived from them any more.
     """
 
     gamma: Float[np.ndarray, "r"]

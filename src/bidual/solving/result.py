@@ -16,6 +16,7 @@ from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
 from bidual.problem.convex import (
     AbstractProgram,
+    ConvexProgram,
     VariationalProgram,
     interior,
     multipliers_of_slope,
@@ -41,7 +42,7 @@ def solution_from(
     plans = [None if reply is None else reply.plan for reply in found.replies]
     mixture, duals = mixture_of(world, planner, plans, found.duals.weights), found.duals
     clashes = _clashes(program, world, planner, duals, lines) if in_conflict(duals) else []
-    bounds = record_of(program, _provable_bound(program, variational, duals.optimum), 1.0)
+    bounds = record_of(program, _provable_bound(program, world, variational, duals.optimum), 1.0)
     policy = collapse(mixture, world.mdp)
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
     status = status_of(program, certificate, goal)
@@ -118,26 +119,44 @@ def _clashes(
 ) -> list[Record]:
     """Return proofs that the constraints clash, the one that rests on the fewest of them first."""
     whole = record_of(program, duals.conflict, 0.0)
-    if program.curved is None or duals.conflict.point is not None or len(lines) == 1:
+    if program.curved is None or len(lines) == 1:
         return [whole]
     bound, dropped = smallest_clash(program.curved, world.layout, world.model, planner, duals.conflict, lines)
     return [record_of(program, bound, 0.0, dropped), whole]
 
 
-def _provable_bound(program: AbstractProgram, variational: VariationalProgram | None, bound: Bound) -> Bound:
-    """Convert a bound by conjugates, or by gradients that CVXPY lacks, to one by multipliers of the cone form."""
+def _provable_bound(
+    program: AbstractProgram, world: Instance, variational: VariationalProgram | None, bound: Bound
+) -> Bound:
+    """Convert a bound by conjugates or gradients to multipliers of the cone form, the only ones that prove."""
     curved = program.curved
-    if curved is None or bound.slope is None or variational is None:
+    if curved is None or (bound.slope is None and bound.point is None):
         return bound
-    if bound.point is not None and curved.smooth is not None:  # at kinks CVXPY's derivatives are unreliable
-        slope = curved.functions.slope(bound.point, bound.gamma, 1.0)
-        if slope is not None and np.all(np.isfinite(slope)):
-            return bound
+    slope = _slope_at(curved, bound) if bound.slope is None else bound.slope
+    box = _box_around(curved, world, bound.point) if variational is None else variational.bounds()
     try:
-        lam = multipliers_of_slope(curved.main, bound.slope, *variational.bounds())
+        lam = multipliers_of_slope(curved.main, slope, *box)
     except np.linalg.LinAlgError:
         return Bound(-np.inf, np.zeros(0))
     return Bound(bound.value, lam)
+
+
+def _slope_at(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n"]:
+    """Return the slope of f + gamma . g at the point of a bound by gradients."""
+    assert program.smooth is not None and bound.point is not None  # noqa: PT018 - only smooth functions have such bounds
+    _, gradients = program.smooth.gradients(bound.point)
+    return gradients[0] + bound.gamma @ gradients[1:]
+
+
+def _box_around(
+    program: ConvexProgram, world: Instance, point: Float[np.ndarray, "n"] | None
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """Return a box around the point where f + gamma . g - slope . y is least, as wide as images of policies can be."""
+    assert point is not None
+    peaks = np.broadcast_to(world.psi.peaks(), (program.horizon, world.psi.dimension))
+    width = program.image.spread(peaks)
+    width = np.where(width > 0, width, 1.0)
+    return point - width, point + width
 
 
 def record_of(
@@ -147,8 +166,8 @@ def record_of(
     dropped: Bool[np.ndarray, "r"] | None = None,
 ) -> Record:
     """Return the multipliers as a record; for a cone form repaired to exact dual feasibility, or none if that fails."""
-    if program.curved is None or bound.point is not None:
-        return Record(bound.gamma, objective_weight, bound.point)
+    if program.curved is None:
+        return Record(bound.gamma, objective_weight)
     if not math.isfinite(bound.value):
         return Record(np.zeros(0), objective_weight)
     form = program.curved.form(objective_weight)

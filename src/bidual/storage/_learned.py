@@ -77,7 +77,6 @@ def pack_samples(evidence: SampledEvidence | ControlEvidence, *, guessed: bool) 
         "image_high": None if corners is None else corners.high,
         "embedding": evidence.embedding if guessed else None,
         "gamma": None if record is None else record.gamma,
-        "point": None if record is None else record.point,
     }
     for i, seen in enumerate(evidence.rounds):
         arrays |= {f"paid_{i}": seen.values, f"image_{i}": seen.image, f"embedding_{i}": seen.embedding}

@@ -50,7 +50,6 @@ def save(
             "psi": evidence.psi.signals,
             "gamma": evidence.record.gamma,
             "auxiliary": evidence.auxiliary,
-            **({} if evidence.record.point is None else {"point": evidence.record.point}),
             **{f"problem_{name}": array for name, array in arrays.items()},
         },
     )
