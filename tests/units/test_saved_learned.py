@@ -268,7 +268,8 @@ def test_a_value_that_is_no_number_is_none(tmp_path):
 def test_a_false_claim_fails_the_check(name, claim, saved):
     path = saved(name)
     before = _read(path)[0]["claims"][claim]
-    lies = [before + 1e-6 if isinstance(before, float) else 0.123, *([] if before is None else [None])]
+    stronger = -1e-6 if claim in ("upper", "gap") else 1e-6
+    lies = [before + stronger if isinstance(before, float) else 0.123, *([] if before is None else [None])]
     lies += [math.nan, math.inf, "0.5", 10**400] if name == "ball" else []
     lies += ["optimal", "feasible", "undecided", "infeasible"] if claim == "status" else []
     lies += [[], [{}]] if claim == "constraints" else []
@@ -276,7 +277,10 @@ def test_a_false_claim_fails_the_check(name, claim, saved):
         if lie == before:
             continue
         _rewrite(path, lambda m, a, lie=lie: m["claims"].update({claim: lie}))
-        with pytest.raises(bd.CertificateError, match=f"claims {claim}"):
+        # A higher upper bound is weaker, but then the gap is another one as well.
+        with pytest.raises(
+            bd.CertificateError, match=f"claims ({claim}|gap)" if claim == "upper" else f"claims {claim}"
+        ):
             bd.check(path)
 
 
@@ -388,7 +392,7 @@ def _only_the_objective(manifest, arrays):
 
 
 def _one_round(manifest, arrays):
-    manifest["rounds"] = manifest["rounds"][:1]
+    manifest["rounds"], manifest["policies"] = manifest["rounds"][:1], manifest["policies"][:1]
 
 
 def _model(**entries):
@@ -412,10 +416,10 @@ FORGED = {
     "an upper end": ("ball", _plus("high", 0.0, -0.01), bd.CertificateError, r"functional 1 is said to lie in \["),
     "wider ends": ("ball", _plus("high", 1.0, 1.0), bd.CertificateError, "claims (lower|upper)"),
     "a constraint left out": ("ball", _only_the_objective, bd.CertificateError, "no samples of functional 1"),
-    "delta": ("ball", lambda m, a: m["claims"].update(delta=0.5), bd.CertificateError, "claims (lower|upper)"),
+    "delta": ("ball", lambda m, a: m["claims"].update(delta=0.01), bd.CertificateError, "claims (lower|upper)"),
     "delta of the model": (
         "no evaluation",
-        lambda m, a: m["claims"].update(delta=0.5),
+        lambda m, a: m["claims"].update(delta=0.01),
         bd.CertificateError,
         "claims upper",
     ),
@@ -428,14 +432,14 @@ FORGED = {
     "a proof with another weight": ("ball", _put("objective_weight", 0.5), bd.CertificateError, "weight 0 or 1"),
     "no proof": ("ball", _put("objective_weight", None), bd.CertificateError, "claims upper"),
     "a proof of a clash": ("infeasible", _times("gamma", 1.5), bd.CertificateError, "sum to 1"),
-    "a limit": ("ball", _times("problem_limits", 1.01), bd.CertificateError, r"functional 1 is said to lie in \["),
+    "a limit": ("ball", _times("problem_limits", 1.01), bd.CertificateError, "tells the limit"),
     "a limit as told": (
         "ball",
         lambda m, a: m["lines"][0].__setitem__(3, [2.6]),
         bd.CertificateError,
-        "claims constraints (value|limit)",
+        "tells the limit",
     ),
-    "a limit, not evaluated": ("no evaluation", _times("problem_limits", 1.01), bd.CertificateError, "said to lie in"),
+    "a limit, not evaluated": ("no evaluation", _times("problem_limits", 1.01), bd.CertificateError, "tells the limit"),
     "the objective": ("ball", _times("problem_objective", 1.01), bd.CertificateError, "functional 0 is said to lie"),
     "features": ("ball", _times("stage", 1.01), bd.CertificateError, "is said to lie in"),
     "smaller features": ("ball", _times("stage", 0.5), bd.CertificateError, "claims upper"),
@@ -491,11 +495,22 @@ FORGED = {
 }
 
 
+# Evidence that proves more than the file claims: what it claims then follows all the more. Evidence itself is taken for
+# granted, as every check prints.
+PROVE_MORE = (
+    *("counts", "counts of other successors", "samples and the value"),
+    *("smaller features", "another set", "a signal that paid less"),
+)
+
+
 @pytest.mark.parametrize("forgery", FORGED)
 def test_forged_evidence_fails_the_check(forgery, saved):
     name, change, error, words = FORGED[forgery]
     path = saved(name)
     _rewrite(path, change)
+    if forgery in PROVE_MORE:
+        assert "check passed" in str(bd.check(path))
+        return
     with pytest.raises(error, match=words):
         bd.check(path)
 
@@ -692,6 +707,6 @@ def test_every_array_is_needed(name, saved):
     path = saved(name)
     manifest, blob = _read(path)
     manifest.pop("sha256")
-    for missing in load_arrays(blob):
+    for missing in load_arrays(blob).keys() - {"constants"}:  # which files of earlier versions lack
         _write(path, dict(manifest), save_arrays({n: a for n, a in load_arrays(blob).items() if n != missing}))
         assert _refused(path)

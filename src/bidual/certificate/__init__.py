@@ -27,6 +27,7 @@ from bidual.certificate._sampled import certify_sampled as certify_sampled
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record
+from bidual.certificate._types import Resolution as Resolution
 from bidual.certificate._types import users_bounds as users_bounds
 from bidual.certificate._within import narrow_by_class as narrow_by_class
 

@@ -6,15 +6,13 @@
 * the policy's visits, forward, as a second opinion on those values, and their mass.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
 from bidual.certificate._evaluate import check_policy, expected_start, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, Record, of_policy
+from bidual.certificate._types import Certificate, Evidence, Record, of_policy, with_record_bound
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import AffineProgram
 
@@ -30,15 +28,14 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
     certificate = of_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
-    bound = _dual_bound(evidence, program, kernels)
-    if record.objective_weight == 0:
-        return replace(certificate, conflict=bound)
-    _check_weak_duality(certificate, record, bound)
-    return replace(certificate, lower=bound)
+    bound, slack = _dual_bound(evidence, program, kernels)
+    if record.objective_weight != 0:
+        _check_weak_duality(certificate, record, bound)
+    return with_record_bound(certificate, record, bound, slack)
 
 
-def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> float:
-    """Bound the least  w f(Psi) + gamma . g(Psi)  over all policies from below.
+def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> tuple[float, float]:
+    """Bound the least  w f(Psi) + gamma . g(Psi)  over all policies from below; return the slack in it as well.
 
     With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
     violates some row by at least this many of its units.
@@ -49,7 +46,7 @@ def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
     slack = float(value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
-    return least + weight * program.offset - float(gamma @ program.limits) - slack
+    return least + weight * program.offset - float(gamma @ program.limits) - slack, slack
 
 
 def _evaluate(

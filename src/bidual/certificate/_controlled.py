@@ -13,7 +13,16 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError, EnvError, ProblemError
-from bidual.certificate._estimates import EstimateRows, Estimates, Round, Spans, at_embedding, image_rows, of_round
+from bidual.certificate._estimates import (
+    EstimateRows,
+    Estimates,
+    Round,
+    Spans,
+    at_embedding,
+    image_rows,
+    of_round,
+    resolution_of,
+)
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._types import Certificate, Record
 from bidual.certificate.bounds import Split
@@ -52,7 +61,7 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
         estimates = _estimates(evidence)
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
-    g = estimates.mean[1:]
+    g, gamma = estimates.mean[1:], np.zeros(0) if evidence.record is None else evidence.record.gamma
     return Certificate(
         value=float(estimates.mean[0]),
         upper=float(estimates.upper[0]),
@@ -63,6 +72,7 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
         violations_upper=estimates.over(program.equality),
         embedding=np.zeros((0, 0)),
         visits=np.zeros((0, 0)),
+        resolution=resolution_of(program, evidence.linear, estimates.mean, gamma),
     )
 
 

@@ -6,7 +6,6 @@
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from jaxtyping import Float
 from bidual._base.errors import CertificateError, ProblemError
 from bidual.certificate._cuts import AffineCut, cut_of, multipliers
 from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, of_policy
+from bidual.certificate._types import Certificate, Evidence, of_policy, with_record_bound
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import ConvexProgram
 
@@ -32,13 +31,13 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
         return certificate  # and no bound
     theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, kernels, theta, embedding)
-    bound = _dual_bound(evidence, program, cut, kernels, theta)
+    bound, slack = _dual_bound(evidence, program, cut, kernels, theta)
     if record.objective_weight == 0:
         if not bound <= float(np.max(certificate.violations_upper / program.units, initial=0.0)):
             raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
-        return replace(certificate, conflict=bound)
-    _check_weak_duality(certificate, multipliers(program, record), bound)
-    return replace(certificate, lower=bound)
+    else:
+        _check_weak_duality(certificate, multipliers(program, record), bound)
+    return with_record_bound(certificate, record, bound, slack)
 
 
 def _reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
@@ -92,8 +91,8 @@ def _dual_bound(
     cut: AffineCut,
     kernels: list[sp.csr_array],
     theta: Float[np.ndarray, "H d"],
-) -> float:
-    """Bound the least value of the problem (or violation) over all policies from below."""
+) -> tuple[float, float]:
+    """Bound the least value of the problem (or violation) over all policies from below; return the slack as well."""
     image = program.image
     magnitude = abs(image.matrix).T @ cut.magnitude
     magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
@@ -101,7 +100,7 @@ def _dual_bound(
     slack = cut.slack + float(value_slack(evidence.mdp, evidence.psi, magnitude[None], terms)[0])
     shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
     slack += (cut.slope.size + terms + 8) * EPS * shifts
-    return minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack
+    return minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack, slack
 
 
 def _check_numbers(evidence: Evidence, program: ConvexProgram) -> None:

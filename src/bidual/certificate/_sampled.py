@@ -26,6 +26,7 @@ from bidual.certificate._estimates import (
     at_embedding,
     image_rows,
     of_round,
+    resolution_of,
 )
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._optimistic import least_over_set
@@ -72,7 +73,7 @@ def certify_sampled(evidence: SampledEvidence, rows: EstimateRows) -> Certificat
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
     lower, conflict = _bounds_of_record(evidence)
-    g = estimates.mean[1:]
+    g, gamma = estimates.mean[1:], np.zeros(0) if evidence.record is None else evidence.record.gamma
     return Certificate(
         value=float(estimates.mean[0]),
         upper=float(estimates.upper[0]),
@@ -83,6 +84,7 @@ def certify_sampled(evidence: SampledEvidence, rows: EstimateRows) -> Certificat
         violations_upper=estimates.over(program.equality),
         embedding=np.zeros((0, 0)),
         visits=np.zeros((0, 0)),
+        resolution=resolution_of(program, evidence.linear, estimates.mean, gamma),
     )
 
 

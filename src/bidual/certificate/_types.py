@@ -1,7 +1,7 @@
 """The evidence of certificates, and certificates."""
 
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +40,14 @@ class Evidence:
     auxiliary: Float[np.ndarray, "a"] = field(default_factory=lambda: np.zeros(0))
 
 
+class Resolution(NamedTuple):
+    """The rounding slacks of a certificate's numbers: by no more can another computation of them honestly differ."""
+
+    lower: float  # of the bound of the record
+    value: float
+    g: Float[np.ndarray, "m"]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Certificate:
@@ -54,6 +62,7 @@ class Certificate:
     violations_upper: Float[np.ndarray, "m"]
     embedding: Float[np.ndarray, "H d"]
     visits: Float[np.ndarray, "H S"]
+    resolution: Resolution | None = None  # where claims of a file are compared with it
 
     def feasible(self, program: AbstractProgram) -> bool:
         """Return whether every row provably holds within its tolerance."""
@@ -90,7 +99,15 @@ def of_policy(
         violations_upper=np.maximum(over, 0.0),
         embedding=embedding,
         visits=visits,
+        resolution=Resolution(0.0, f[1], g[1]),
     )
+
+
+def with_record_bound(certificate: Certificate, record: Record, bound: float, slack: float) -> Certificate:
+    """Return the certificate of a policy with the bound of a record, which contains `slack`."""
+    assert certificate.resolution is not None  # `of_policy` sets it
+    known = replace(certificate, resolution=certificate.resolution._replace(lower=slack))
+    return replace(known, conflict=bound) if record.objective_weight == 0 else replace(known, lower=bound)
 
 
 def users_bounds(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:

@@ -23,7 +23,7 @@ from bidual.learning.summary import output_of, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
 from bidual.problem.modelling import Line
 from bidual.solving.solve import solve
-from bidual.storage import Claim, linear_rows, save_controlled, save_learned
+from bidual.storage import Claim, digest_policy, linear_rows, save_controlled, save_learned
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
 
@@ -41,7 +41,9 @@ def evaluate_policy(
     """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
     episodes = fresh_episodes(setup.env, policy, setup.seed, first, count)
     knowledge = knowledge.update(*episodes)
-    return estimate_policy(setup.program, setup.linear, episodes, setup.corners, setup.split, number), knowledge
+    estimates = estimate_policy(setup.program, setup.linear, episodes, setup.corners, setup.split, number)
+    own = tuple(replace(seen, policy=digest_policy(policy)) for seen in estimates.rounds)
+    return replace(estimates, rounds=own), knowledge
 
 
 def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> AbstractCounted:

@@ -1,5 +1,6 @@
 """Solutions and results of learning on disk."""
 
+from bidual.storage._belonging import digest_policy as digest_policy
 from bidual.storage._check import Check as Check
 from bidual.storage._controlled import Claim as Claim
 from bidual.storage._controlled import save_controlled as save_controlled

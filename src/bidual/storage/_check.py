@@ -1,4 +1,4 @@
-"""The result of a check, and the parts of every file: constraints as the user wrote them, and claims to compare."""
+"""The result of a check, and the parts of every file: constraints as the user wrote them, and the requested gap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from typing import Any, final
 import numpy as np
 from cvxpy.error import DCPError
 
-from bidual._base.errors import BidualError, CertificateError
+from bidual._base.errors import BidualError
 from bidual.certificate import Certificate
+from bidual.certificate.constraints import Goal
 from bidual.problem.modelling import Line
 
 # What a damaged or forged manifest can make the readers of its parts raise.
@@ -25,10 +26,12 @@ class Check:
 
     claims: dict[str, Any]
     certificate: Certificate
+    goal: Goal | None  # the gap that the file counts as optimal
     episodes: int | None = None  # fresh ones that a learned policy was evaluated on; None where the model is known
+    notes: tuple[str, ...] = ()  # on what the file states and no derivation can confirm
 
     def __str__(self) -> str:
-        lines = [f"check passed: {self.claims['status']}{self._probability()}"]
+        lines = [f"check passed: {self.claims['status']}{self._meaning()}{self._probability()}"]
         for key in ("value", "lower", "upper", "gap"):
             if self.claims[key] is not None:
                 lines.append(f"  {key:<10} {self.claims[key]:.9g}")
@@ -37,7 +40,15 @@ class Check:
         worst = float(self.certificate.violations_upper.max(initial=0.0))
         bounded = f"this policy violates no constraint by more than {worst:.3g}"
         lines.append(f"  {bounded if np.isfinite(worst) else 'no bound on what this policy violates is claimed'}")
-        return "\n".join([*lines, *self._list_assumptions()])
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes), *self._list_assumptions()])
+
+    def _meaning(self) -> str:
+        """Return what "optimal" means here: whoever wrote the file has chosen the gap."""
+        if self.claims["status"] != "optimal" or self.goal is None:
+            return ""
+        return (
+            f" (a gap of at most {self.goal.gap:.3g}{' times the value' if self.goal.relative else ''} was asked for)"
+        )
 
     def _probability(self) -> str:
         return "" if self.episodes is None else f", with probability {1 - self.claims['delta']:.6g}"
@@ -73,19 +84,8 @@ def maximises(sense: object) -> bool:
     return sense == "maximize"
 
 
-def compare(claimed: object, derived: object, where: str = "") -> None:
-    """Check every claim against its derivation, up to the last bits of a renormalised model."""
-    if isinstance(derived, dict):
-        for key, value in derived.items():
-            compare(claimed.get(key) if isinstance(claimed, dict) else None, value, f"{where}{key} ")
-    elif isinstance(derived, list):
-        if not isinstance(claimed, list) or len(claimed) != len(derived):
-            raise CertificateError(f"the file claims {where}= {claimed!r}, but there are {len(derived)}")
-        for one, other in zip(claimed, derived, strict=True):
-            compare(one, other, where)
-    elif isinstance(derived, float) and isinstance(claimed, float):
-        # Written so that a NaN fails.
-        if not abs(claimed - derived) <= 1e-10 * max(1.0, abs(derived)):
-            raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
-    elif claimed != derived:
-        raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
+def read_goal(gap: object, *, relative: bool) -> Goal:
+    """Read a requested gap; raise `ValueError` where it is none."""
+    if not (type(gap) is float and 0 <= gap < np.inf):
+        raise ValueError(f"the goal is a gap of {gap!r}")
+    return Goal(gap, relative)

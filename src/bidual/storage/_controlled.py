@@ -6,6 +6,7 @@ in the file are trusted, and so are the sums of the regression. All else is deri
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +22,22 @@ from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Computed, Quadratic, Signal
 from bidual.problem.modelling import Line
 from bidual.storage._arrays import StoredArrays, exactly
-from bidual.storage._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
+from bidual.storage._belonging import (
+    check_constants,
+    check_policies,
+    digest_controls,
+    pack_constants,
+    read_constants,
+    read_policies,
+    write_policies,
+)
+from bidual.storage._check import MALFORMED, Check, maximises, read_lines, write_lines
+from bidual.storage._claims import check_gap, compare
 from bidual.storage._learned import (
     claims_of,
-    derive_claims,
+    derive_learned,
     pack_samples,
-    read_goal,
+    read_requested_gap,
     read_round_number,
     record_of,
     spans_of,
@@ -69,11 +80,13 @@ def save_controlled(
             "horizon": knowledge.horizon,
             "signals": signals,
             "rounds": [seen.number for seen in evidence.rounds],
+            "policies": write_policies(evidence.rounds),
             "laws": None if evidence.laws is None else _regression_header(knowledge),
         },
         {
             **arrays,
             **signal_arrays,
+            **pack_constants(claim.lines, evidence.program),
             **(_pack_moments(knowledge) if evidence.laws is not None else {}),
             **pack_samples(evidence, guessed=not evidence.rounds),
             **{f"problem_{name}": array for name, array in program_arrays.items()},
@@ -88,16 +101,20 @@ def check_controlled(path: str | os.PathLike[str]) -> Check:
         raise CertificateError(f"{path} holds a policy of controls alone, without claims that could be checked")
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
-            claims, goal = claims_of(manifest["claims"]), read_goal(manifest["goal"])
+            claims, goal = claims_of(manifest["claims"]), read_requested_gap(manifest["goal"])
             lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, StoredArrays(arrays))
             check_rows(lines, evidence.program)
-            sense, rows = -1.0 if maximises(claims["sense"]) else 1.0, linear_rows(evidence.program)
+            constants = read_constants(StoredArrays(arrays), evidence.program)
+            largest, rows = maximises(claims["sense"]), linear_rows(evidence.program)
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
         check_limits(lines, evidence.program)
+        notes = check_constants(lines, evidence.program, constants)
+        notes += check_policies(evidence.rounds, digest_controls(manifest, arrays))
         certificate = certify_controlled(evidence, rows)
-        compare(claims, derive_claims(sense, goal, lines, certificate))
-    return Check(claims, certificate, sum(len(seen.values) for seen in evidence.rounds))
+        compare(claims, derive_learned(largest, goal, lines, certificate))
+    check_gap(claims)
+    return Check(claims, certificate, goal, sum(len(seen.values) for seen in evidence.rounds), notes)
 
 
 def _members(policy: ControlPolicy | Mixture) -> tuple[tuple[ControlPolicy, ...], Float[np.ndarray, "k"]]:
@@ -139,9 +156,11 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence
     program = restore_program(manifest["problem"], stored.arrays, horizon, features.dimension)
     program = with_sampled_resolution(program)
     linear, corners = spans_of(stored, program)
+    numbers = exactly(list, manifest["rounds"])
+    owners = read_policies(manifest.get("policies"), len(numbers))
     rounds = tuple(
-        _round(stored, i, read_round_number(number), program, horizon, features.dimension)
-        for i, number in enumerate(exactly(list, manifest["rounds"]))
+        replace(_round(stored, i, read_round_number(number), program, horizon, features.dimension), policy=owner)
+        for i, (number, owner) in enumerate(zip(numbers, owners, strict=True))
     )
     if any(len(seen.values.T) != linear.numbers.size for seen in rounds):
         raise ValueError("samples are not of the functionals that they are said to be of")

@@ -6,6 +6,7 @@ The counts and the samples are trusted. Everything else is derived: ranges, inte
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,24 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError, CertificateError
 from bidual.certificate import Certificate, ControlEvidence, Record, Round, SampledEvidence, Spans, certify_sampled
 from bidual.certificate.bounds import Split
-from bidual.certificate.constraints import constraint_results, status_of_learned
+from bidual.certificate.constraints import Goal, status_of_learned
 from bidual.certificate.rounding import with_planner_resolution
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Pieces
 from bidual.problem.modelling import Line
 from bidual.storage._arrays import StoredArrays, exactly
-from bidual.storage._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
+from bidual.storage._belonging import (
+    check_constants,
+    check_policies,
+    digest_policy,
+    pack_constants,
+    read_constants,
+    read_policies,
+    write_policies,
+)
+from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
+from bidual.storage._claims import Ends, check_gap, compare, derive_claims
 from bidual.storage._knowledge import pack_knowledge, restore_knowledge
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
 from bidual.storage._rows import linear_rows
@@ -56,10 +67,12 @@ def save_learned(
             "problem": problem,
             "model": model,
             "rounds": [seen.number for seen in evidence.rounds],
+            "policies": write_policies(evidence.rounds),
         },
         {
             "policy": evidence.policy.table,
             **model_arrays,
+            **pack_constants(lines, evidence.program),
             **pack_samples(evidence, guessed=_is_model_value(evidence.rounds, evidence.knowledge)),
             **{f"problem_{name}": array for name, array in program_arrays.items()},
         },
@@ -88,18 +101,23 @@ def check_learned(path: str | os.PathLike[str]) -> Check:
     manifest, arrays = archive.read(path, KIND)
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
-            claims, goal = claims_of(manifest["claims"]), read_goal(manifest["goal"])
+            claims, goal = claims_of(manifest["claims"]), read_requested_gap(manifest["goal"])
             lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, StoredArrays(arrays))
             check_rows(lines, evidence.program)
-            sense, rows = -1.0 if maximises(claims["sense"]) else 1.0, linear_rows(evidence.program)
+            constants = read_constants(StoredArrays(arrays), evidence.program)
+            largest, rows = maximises(claims["sense"]), linear_rows(evidence.program)
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
         check_limits(lines, evidence.program)
         if evidence.knowledge.counts.episodes > claims["episodes"] + _count_fresh_episodes(evidence):
             raise CertificateError(f"the file claims episodes = {claims['episodes']}, but its counts are of more")
+        notes = check_constants(lines, evidence.program, constants) + check_policies(
+            evidence.rounds, digest_policy(evidence.policy)
+        )
         certificate = certify_sampled(evidence, rows)
-        compare(claims, derive_claims(sense, goal, lines, certificate))
-    return Check(claims, certificate, _count_fresh_episodes(evidence))
+        compare(claims, derive_learned(largest, goal, lines, certificate))
+    check_gap(claims)
+    return Check(claims, certificate, goal, _count_fresh_episodes(evidence), notes)
 
 
 def claims_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -116,11 +134,9 @@ def write_goal(goal: float | None) -> float | None:
     return None if goal is None else min(float(goal), sys.float_info.max)
 
 
-def read_goal(written: object) -> float | None:
-    """Read the requested gap."""
-    if written is not None and not 0 < exactly(float, written) < np.inf:
-        raise ValueError(f"the goal is a gap of {written!r}")
-    return None if written is None else exactly(float, written)
+def read_requested_gap(written: object) -> Goal | None:
+    """Read the requested gap, where there is one."""
+    return None if written is None else read_goal(written, relative=False)
 
 
 def _count_fresh_episodes(evidence: SampledEvidence) -> int:
@@ -137,9 +153,11 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence
     dimension = knowledge.pieces.psi.dimension
     program = _with_units(restore_program(manifest["problem"], stored.arrays, H, dimension), knowledge.pieces)
     linear, corners = spans_of(stored, program)
+    numbers = exactly(list, manifest["rounds"])
+    owners = read_policies(manifest.get("policies"), len(numbers))
     rounds = tuple(
-        _round(stored, i, read_round_number(number), program, (linear, corners), (H, dimension))
-        for i, number in enumerate(exactly(list, manifest["rounds"]))
+        replace(_round(stored, i, read_round_number(number), program, (linear, corners), (H, dimension)), policy=owner)
+        for i, (number, owner) in enumerate(zip(numbers, owners, strict=True))
     )
     return SampledEvidence(
         program=program,
@@ -215,28 +233,18 @@ def _round(
     return Round(number, values, image, None if program.is_linear else stored.numbers(f"embedding_{i}", *shape))
 
 
-def derive_claims(sense: float, goal: float | None, lines: Sequence[Line], certificate: Certificate) -> dict[str, Any]:
-    """Derive the claims that a file may make: status and numbers of `Learned.to_dict`; None where there is no number.
+def derive_learned(largest: bool, goal: Goal | None, lines: Sequence[Line], certificate: Certificate) -> dict[str, Any]:
+    """Derive the claims that a file may make: status and numbers of `Learned.to_dict`.
 
     Prices are not derived: they belong to the learned model, where the policy comes from.
     """
-    ends = [None if end is None else _number(sense * end) for end in (certificate.lower, certificate.upper)]
-    lower, upper = ends if sense > 0 else reversed(ends)
-    gap = None if lower is None or upper is None else _number(upper - lower)
-    results = [result.to_dict() for result in constraint_results(lines, certificate, None)]
-    return {
-        "status": str(status_of_learned(certificate, gap, goal)),
-        "value": _number(sense * certificate.value),
-        "lower": lower,
-        "upper": upper,
-        "gap": gap,
-        "constraints": [{key: _number(value) for key, value in result.items() if key != "price"} for result in results],
-    }
-
-
-def _number(value: Any) -> Any:  # noqa: ANN401 - a value of `to_dict`
-    """Replace infinity, which JSON cannot express, by None."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    upper = certificate.upper if np.isfinite(certificate.upper) else None
+    ends = Ends(certificate.lower, upper)
+    if largest:
+        ends = Ends(*(None if end is None else -end for end in (upper, certificate.lower)))
+    gap = None if ends.lower is None or ends.upper is None else ends.upper - ends.lower
+    status = status_of_learned(certificate, gap, None if goal is None else goal.gap)
+    return derive_claims(status, ends, lines, certificate, maximises=largest)
 
 
 def read_policy(arrays: dict[str, np.ndarray]) -> MarkovPolicy:

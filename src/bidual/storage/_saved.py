@@ -10,11 +10,14 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError
 from bidual._base.status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
-from bidual.certificate.constraints import Goal, constraint_results, status_of
+from bidual.certificate.constraints import Goal, status_of
 from bidual.certificate.rounding import with_rounding
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line
-from bidual.storage._check import MALFORMED, Check, compare, maximises, read_lines, write_lines
+from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._belonging import check_constants, pack_constants, read_constants
+from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
+from bidual.storage._claims import Ends, check_gap, compare, derive_claims, derive_prices
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import MarkovPolicy
@@ -34,7 +37,7 @@ def save(
         KIND,
         {
             "claims": claims,
-            "goal": [goal.gap, goal.relative],
+            "goal": [float(goal.gap), bool(goal.relative)],
             "lines": write_lines(lines),
             "horizon": evidence.mdp.horizon,
             "objective_weight": evidence.record.objective_weight,
@@ -50,6 +53,7 @@ def save(
             "psi": evidence.psi.signals,
             "gamma": evidence.record.gamma,
             "auxiliary": evidence.auxiliary,
+            **pack_constants(lines, evidence.program),
             **{f"problem_{name}": array for name, array in arrays.items()},
         },
     )
@@ -62,15 +66,18 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
         lines = read_lines(manifest["lines"])
         evidence = _evidence(manifest, arrays)
         check_rows(lines, evidence.program)
+        constants = read_constants(StoredArrays(arrays), evidence.program)
         claims = {key: manifest["claims"][key] for key in _CLAIMS}
         gap, relative = manifest["goal"]
-        goal, largest = Goal(float(gap), bool(relative)), maximises(claims["sense"])
+        goal, largest = read_goal(gap, relative=exactly(bool, relative)), maximises(claims["sense"])
     except MALFORMED as error:
         raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
     check_limits(lines, evidence.program)
+    notes = check_constants(lines, evidence.program, constants)
     certificate = certify(evidence)
     compare(claims, _derive(largest, goal, evidence, lines, certificate))
-    return Check(claims, certificate)
+    check_gap(claims)
+    return Check(claims, certificate, goal, notes=notes)
 
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
@@ -99,15 +106,10 @@ def _derive(
     largest: bool, goal: Goal, evidence: Evidence, lines: Sequence[Line], certificate: Certificate
 ) -> dict[str, Any]:
     """Derive the claims that a file may make: status and numbers of `Solution.to_dict`."""
-    status = status_of(evidence.program, certificate, goal)
-    lower, upper = certificate.bounds(evidence.program, maximises=largest)
-    gamma = multipliers(evidence.program, evidence.record) if status is Status.OPTIMAL else None
-    results = constraint_results(lines, certificate, gamma)
-    return {
-        "status": str(status),
-        "value": -certificate.value if largest else certificate.value,
-        "lower": lower,
-        "upper": upper,
-        "gap": None if lower is None or upper is None else upper - lower,
-        "constraints": [result.to_dict() for result in results],
-    }
+    program = evidence.program
+    status = status_of(program, certificate, goal)
+    ends = Ends(*certificate.bounds(program, maximises=largest))
+    claims = derive_claims(status, ends, lines, certificate, maximises=largest)
+    prices = derive_prices(lines, multipliers(program, evidence.record) if status is Status.OPTIMAL else None)
+    claims["constraints"] = [one | price for one, price in zip(claims["constraints"], prices, strict=True)]
+    return claims
