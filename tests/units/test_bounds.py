@@ -216,14 +216,15 @@ def test_betting_is_near_the_exact_bound_for_coins(law):
     assert np.mean(exact) < np.mean(excess) < 1.35 * np.mean(exact)
 
 
+@pytest.mark.parametrize("uniform", [False, True])
 @given(st.integers(0, 10_000), st.floats(0.001, 0.5))
-def test_capital_grows_with_the_mean_and_the_bound_is_where_it_is_enough(seed, delta):
+def test_capital_grows_with_the_mean_and_the_bound_is_where_it_is_enough(uniform, seed, delta):
     rng = np.random.default_rng(seed)
     z = rng.beta(rng.uniform(0.1, 3), rng.uniform(0.1, 3), rng.integers(1, 80))
-    bets = _betting._bets(z, delta)
+    bets = _betting._bets(z, delta, uniform)
     capital = [_betting._log_capital(z, bets, m) for m in np.linspace(0, 0.999, 200)]
     assert np.all(np.diff(capital) >= -1e-12)
-    bound = _betting._smallest_refuted(z, delta)
+    bound = _betting._smallest_refuted(z, delta, uniform)
     if bound < 1:
         assert _betting._log_capital(z, bets, bound) >= -math.log(delta)
         assert _betting._log_capital(z, bets, bound - 2e-10) < -math.log(delta)
@@ -233,8 +234,11 @@ def test_bets_do_not_see_what_they_bet_on():
     x = np.random.default_rng(0).random(50)
     changed = x.copy()
     changed[30:] = 1 - x[30:]
-    assert np.array_equal(_betting._bets(x, 0.05)[:31], _betting._bets(changed, 0.05)[:31])
-    assert not np.array_equal(_betting._bets(x, 0.05)[31:], _betting._bets(changed, 0.05)[31:])
+    for uniform in (False, True):
+        bets, others = (_betting._bets(samples, 0.05, uniform=uniform) for samples in (x, changed))
+        assert np.array_equal(bets[:, :31], others[:, :31])
+        assert not np.array_equal(bets[:, 31:], others[:, 31:])
+    assert np.array_equal(_betting._bets(x[:20], 0.05, uniform=True), bets[:, :20])
 
 
 def test_sides_are_reflections_and_units_do_not_matter():
@@ -292,6 +296,30 @@ def test_the_change_of_the_entropy_falls_with_the_episodes():
     assert bounds.entropy_change(10, 1) == pytest.approx(math.log(10))
     changes = [bounds.entropy_change(10, n) for n in range(1, 100)]
     assert np.all(np.diff(changes) <= 0)
+
+
+# Any number of samples.
+
+
+def test_bounds_for_any_number_of_samples_hold_for_all_numbers_at_once():
+    """One policy may be certified on 50 episodes and, from the same object, on 100: both bounds are printed.
+
+    The smallest bound of a path is its last one (see below). Three standard deviations of 400 paths are 0.045.
+    """
+    rng, delta, paths = np.random.default_rng(0), 0.1, 400
+    for law in (0.3, 0.02, 0.9):
+        samples = (rng.random((paths, 100)) < law).astype(float)
+        wrong = sum(bounds.upper(path, 0.0, 1.0, delta, uniform=True) < law for path in samples)
+        assert wrong <= (delta + 0.045) * paths
+
+
+def test_bounds_for_any_number_of_samples_do_not_depend_on_later_ones():
+    samples = np.random.default_rng(1).random(80)
+    ends = [bounds.upper(samples[:n], 0.0, 1.0, 0.05, uniform=True) for n in (20, 40, 80)]
+    assert ends == sorted(ends, reverse=True)  # the best moment so far answers
+    both = bounds.interval(samples, 0.0, 1.0, 0.1, uniform=True)
+    assert both == (bounds.lower(samples, 0.0, 1.0, 0.05, uniform=True), ends[-1])
+    assert ends[-1] < bounds.upper(samples, 0.0, 1.0, 0.05) + 0.1
 
 
 # The split.

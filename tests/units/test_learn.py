@@ -552,6 +552,22 @@ def test_a_start_state_that_was_declared_impossible_is_an_error():
 # Stopping and certifying.
 
 
+def test_certifying_in_parts_or_twice_spends_one_share_of_delta(learned):
+    """All numbers of further episodes are looks at one process, whose bounds hold for all of them at once."""
+    more, parts = learned.certify(2 * EVALUATION), learned.certify(EVALUATION).certify(EVALUATION)
+    assert (more.lower, more.upper) == (parts.lower, parts.upper)
+    assert [c.to_dict() for c in more.constraints] == [c.to_dict() for c in parts.constraints]
+    assert more.evaluation_episodes == parts.evaluation_episodes == 3 * EVALUATION
+    rounds = parts._session.estimates.rounds
+    assert [(seen.number, seen.uniform, len(seen.values)) for seen in rounds] == [
+        (1, False, EVALUATION),
+        (2, True, 2 * EVALUATION),
+    ]
+    again = learned.certify(EVALUATION)
+    assert again._session.estimates.rounds[1].number == 2
+    np.testing.assert_array_equal(again._session.estimates.rounds[1].values, rounds[1].values[:EVALUATION])
+
+
 @pytest.mark.parametrize("between", [-1.0, math.inf], ids=["many words", "no words"])
 def test_stops_as_soon_as_it_may(between, monkeypatch):
     """At the first look after 100 episodes; words between the looks, even before the first, stop nothing."""

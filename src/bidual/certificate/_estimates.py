@@ -26,13 +26,25 @@ _EVALUATED = 1e-9  # the relative error of CVXPY's values, far above the actual 
 @final
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Fresh episodes of one policy, whose number was fixed before the first of them."""
+    """Fresh episodes of one policy, whose number was fixed before the first of them, or may be any (`uniform`)."""
 
     number: int  # of the round: 1, 2, ...
     values: Float[np.ndarray, "n r"]  # the linear functionals of every episode
     image: Float[np.ndarray, "n k"] | None  # the image of every episode, where corners are bounded
     embedding: Float[np.ndarray, "H d"] | None  # the mean over the episodes, where a functional is curved
     policy: str | None = None  # the digest of the policy that ran them; None where it was not stored
+    uniform: bool = False  # whether the bounds hold for every number of episodes at once
+
+    def extend(self, other: "Round") -> "Round":
+        """Return a round with further episodes of the same policy after its own."""
+        both = len(self.values), len(other.values)
+
+        def mean(one: np.ndarray | None, more: np.ndarray | None) -> np.ndarray | None:
+            return None if one is None or more is None else np.average([one, more], axis=0, weights=both)
+
+        image = None if self.image is None or other.image is None else np.concatenate([self.image, other.image])
+        values = np.concatenate([self.values, other.values])
+        return replace(self, values=values, image=image, embedding=mean(self.embedding, other.embedding))
 
 
 class Spans(NamedTuple):
@@ -117,21 +129,23 @@ def of_round(
     claims = linear.numbers.size + (corners is not None)
     delta_lower, delta_upper = split.evaluation(seen.number, max(1, claims))
     if corners is not None and seen.image is not None and program.curved is not None:
-        found.upper[:] = worst_corner(program.curved, corners, seen.image, delta_lower + delta_upper)
+        found.upper[:] = worst_corner(
+            program.curved, corners, seen.image, delta_lower + delta_upper, uniform=seen.uniform
+        )
     for samples, place, low, high in zip(seen.values.T, *linear, strict=True):
         found.mean[place] = samples.mean()
-        found.lower[place] = bounds.lower(samples, float(low), float(high), delta_lower)
-        found.upper[place] = bounds.upper(samples, float(low), float(high), delta_upper)
+        found.lower[place] = bounds.lower(samples, float(low), float(high), delta_lower, uniform=seen.uniform)
+        found.upper[place] = bounds.upper(samples, float(low), float(high), delta_upper, uniform=seen.uniform)
     return found
 
 
 def worst_corner(
-    program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float
+    program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float, *, uniform: bool = False
 ) -> Float[np.ndarray, "rows"]:
     """Bound f and g from above, jointly with probability 1 - delta."""
     share = delta / spans.low.size
     ends = [
-        bounds.interval(samples, float(low), float(high), share)
+        bounds.interval(samples, float(low), float(high), share, uniform=uniform)
         for samples, low, high in zip(image.T, spans.low, spans.high, strict=True)
     ]
     return at_corners(program, ends)

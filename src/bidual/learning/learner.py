@@ -117,7 +117,9 @@ class Learner:
                 setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
             )
         bounds = with_class_bounds(setup, returned, dual_bound, knowledge, estimates)
-        after = LearnSession(setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal)
+        after = LearnSession(
+            setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal, estimates
+        )
         ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(state.policies, 1)]
         since = state.restarts.since
         return Learned(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from bidual._base.errors import ProblemError
-from bidual.certificate import ControlEvidence, SampledEvidence, narrow_by_class
+from bidual.certificate import ControlEvidence, Round, SampledEvidence, narrow_by_class, of_round
 from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
 from bidual.learning.outputs import (
     DualBound,
@@ -46,6 +46,12 @@ def evaluate_policy(
     return replace(estimates, rounds=own), knowledge
 
 
+def of_further(setup: LearnSetup, seen: Round) -> Estimates:
+    """Estimate the policy from a round that may go on."""
+    spans = None if setup.corners is None else setup.corners.spans
+    return of_round(setup.program, spans_of(setup.linear), spans, setup.split, seen)
+
+
 def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> AbstractCounted:
     """Return the knowledge that the bound was proved with, but with the signals' consistency in all episodes so far."""
     assert isinstance(knowledge, AbstractCounted)  # as every table is
@@ -70,27 +76,33 @@ def with_class_bounds(
 @final
 @dataclass(frozen=True, eq=False)
 class LearnSession(AbstractLearnSession):
-    """The state of a finished run: its set-up, and the evaluation rounds that were used."""
+    """The state of a finished run: its set-up, and the episodes that its policy was evaluated on."""
 
     setup: LearnSetup
     dual_bound: DualBound
     returned: ReturnedPolicy
     estimates: Estimates
     knowledge: AbstractKnowledge
-    rounds: int
+    rounds: int  # with numbers of episodes that were fixed before
     spent: int
     goal: float | None
+    before: Estimates  # from those rounds
+    further: Round | None = None  # the episodes of all calls of `certify`
 
     def certify(self, solution: Learned, episodes: int) -> Learned:
-        """Run one more evaluation round; the bounds of all rounds hold together."""
+        """Run more fresh episodes of the policy: all of them, over all calls, are one round for any number of them.
+
+        This object cannot know what else was asked of it. But episodes are numbered, so that every call continues or
+        repeats the same ones, and the bounds of the round hold for all its beginnings at once.
+        """
         setup, number = self.setup, self.rounds + 1
-        new, knowledge = evaluate_policy(setup, solution.policy, self.knowledge, number, self.spent, episodes)
-        both = self.estimates.combine(new)
+        seen, knowledge = self._extend(solution.policy, number, episodes)
+        both = self.before.combine(of_further(setup, seen))
         dual_bound = self.dual_bound.or_better(
             setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
         )
         after = replace(
-            self, estimates=both, dual_bound=dual_bound, knowledge=knowledge, rounds=number, spent=self.spent + episodes
+            self, estimates=both, dual_bound=dual_bound, knowledge=knowledge, further=seen, spent=self.spent + episodes
         )
         bounded = with_class_bounds(setup, self.returned, dual_bound, knowledge, both)
         first = output_of(setup, solution.outputs[0].name, solution.policy, bounded)
@@ -103,6 +115,12 @@ class LearnSession(AbstractLearnSession):
             evaluation_episodes=after.spent,
             _session=after,
         )
+
+    def _extend(self, policy: AbstractPolicy, number: int, episodes: int) -> tuple[Round, AbstractKnowledge]:
+        """Run episodes after those so far, and learn from them too."""
+        new, knowledge = evaluate_policy(self.setup, policy, self.knowledge, number, self.spent, episodes)
+        (seen,) = new.rounds
+        return replace(seen, uniform=True) if self.further is None else self.further.extend(seen), knowledge
 
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write evidence and claims to one file."""

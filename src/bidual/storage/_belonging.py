@@ -38,6 +38,14 @@ def write_policies(rounds: Sequence[Round]) -> list[str | None]:
     return [seen.policy for seen in rounds]
 
 
+def read_uniform(written: object, rounds: int) -> list[bool]:
+    """Read which rounds have bounds for any number of episodes: none in files of earlier versions."""
+    found = [False] * rounds if written is None else written
+    if not (isinstance(found, list) and len(found) == rounds and all(isinstance(one, bool) for one in found)):
+        raise ValueError(f"uniform is {written!r:.80}")
+    return found
+
+
 def read_policies(written: object, rounds: int) -> list[str | None]:
     """Read whose samples every round holds; raise `ValueError` where that is malformed."""
     found = [None] * rounds if written is None else written

@@ -29,6 +29,7 @@ from bidual.storage._belonging import (
     pack_constants,
     read_constants,
     read_policies,
+    read_uniform,
     write_policies,
 )
 from bidual.storage._check import MALFORMED, Check, maximises, read_lines, write_lines
@@ -81,6 +82,7 @@ def save_controlled(
             "signals": signals,
             "rounds": [seen.number for seen in evidence.rounds],
             "policies": write_policies(evidence.rounds),
+            "uniform": [seen.uniform for seen in evidence.rounds],
             "laws": None if evidence.laws is None else _regression_header(knowledge),
         },
         {
@@ -158,9 +160,14 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence
     linear, corners = spans_of(stored, program)
     numbers = exactly(list, manifest["rounds"])
     owners = read_policies(manifest.get("policies"), len(numbers))
+    uniform = read_uniform(manifest.get("uniform"), len(numbers))
     rounds = tuple(
-        replace(_round(stored, i, read_round_number(number), program, horizon, features.dimension), policy=owner)
-        for i, (number, owner) in enumerate(zip(numbers, owners, strict=True))
+        replace(
+            _round(stored, i, read_round_number(number), program, horizon, features.dimension),
+            policy=owner,
+            uniform=any_number,
+        )
+        for i, (number, owner, any_number) in enumerate(zip(numbers, owners, uniform, strict=True))
     )
     if any(len(seen.values.T) != linear.numbers.size for seen in rounds):
         raise ValueError("samples are not of the functionals that they are said to be of")

@@ -72,6 +72,7 @@ def _read_kind(path: Path) -> str | None:
     """Read the kind that a file claims to be."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return json.loads(archive.read("manifest.json"))["kind"]
+            kind = json.loads(archive.read("manifest.json"))["kind"]
     except Exception:  # whatever is wrong with the file, `archive.read` reports it
         return None
+    return kind if isinstance(kind, str) else None

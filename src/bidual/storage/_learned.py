@@ -29,6 +29,7 @@ from bidual.storage._belonging import (
     pack_constants,
     read_constants,
     read_policies,
+    read_uniform,
     write_policies,
 )
 from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
@@ -68,6 +69,7 @@ def save_learned(
             "model": model,
             "rounds": [seen.number for seen in evidence.rounds],
             "policies": write_policies(evidence.rounds),
+            "uniform": [seen.uniform for seen in evidence.rounds],
         },
         {
             "policy": evidence.policy.table,
@@ -155,9 +157,14 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence
     linear, corners = spans_of(stored, program)
     numbers = exactly(list, manifest["rounds"])
     owners = read_policies(manifest.get("policies"), len(numbers))
+    uniform = read_uniform(manifest.get("uniform"), len(numbers))
     rounds = tuple(
-        replace(_round(stored, i, read_round_number(number), program, (linear, corners), (H, dimension)), policy=owner)
-        for i, (number, owner) in enumerate(zip(numbers, owners, strict=True))
+        replace(
+            _round(stored, i, read_round_number(number), program, (linear, corners), (H, dimension)),
+            policy=owner,
+            uniform=any_number,
+        )
+        for i, (number, owner, any_number) in enumerate(zip(numbers, owners, uniform, strict=True))
     )
     return SampledEvidence(
         program=program,

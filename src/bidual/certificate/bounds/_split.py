@@ -2,8 +2,9 @@
 
 Half goes to the model set, three eighths to the evaluation rounds, a sixteenth each to the uniform mixture and to the
 last half of the episodes. Of an evaluation nine tenths go to the side that the certificate needs (the upper
-bound on the policy's value) and a tenth to the other, which is only reported. Repeated claims get the share
-6 / (pi k)^2 at the k-th time: the shares sum to 1, so their number need not be known in advance.
+bound on the policy's value) and a tenth to the other, which is only reported. Each policy that is evaluated is a
+round; all further episodes of the last one are one more, whose bounds hold for any number of them. Repeated claims get
+the share 6 / (pi k)^2 at the k-th time: the shares sum to 1, so their number need not be known in advance.
 """
 
 import math
