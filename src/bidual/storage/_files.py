@@ -7,7 +7,6 @@ from pathlib import Path
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, CertificateError
-from bidual.planners.control import Given, read_controls
 from bidual.problem.features import AbstractModelFeatures, Computed
 from bidual.storage import _controlled, _learned, _saved
 from bidual.storage._check import Check
@@ -37,6 +36,8 @@ def load(
     if kind == DECODED:
         return read_decoded(file)
     if kind == CONTROLS:
+        from bidual.planners.control import Given, read_controls  # here, because `check` needs no planner
+
         return read_controls(file, Given(features, model_features))
     _, arrays = archive.read(file, _kind(file))
     try:
