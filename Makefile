@@ -7,7 +7,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-mppi bench-solve bench-price bench-regulators bench-runs bench-sweep clean
+.PHONY: help demo test test-all mutants lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-mppi bench-solve bench-price bench-regulators bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,6 +20,9 @@ test: $(DEV)  ## the tests of the gate, with their CPU time
 
 test-all: $(DEV)  ## the tests and the long statistical and fuzz runs
 	BIDUAL_TESTS=all $(BIN)/python -m pytest -n 2 --dist worksteal
+
+mutants: $(DEV)  ## mutation testing of the checker: 60 mutants drawn at random
+	$(BIN)/python -m tests.mutants
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check .

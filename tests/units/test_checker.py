@@ -1,0 +1,306 @@
+"""The checker against other accounts: exact values of small models in rational arithmetic, and slacks by hand."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bidual as bd
+from bidual.certificate import Certificate, Evidence, Record, certify
+from bidual.certificate._evaluate import forward_error, kernels_of
+from bidual.certificate.constraints import Conflict, Goal, constraint_named, find_conflict, status_of, status_of_learned
+from bidual.certificate.rounding import EPS, value_slack, with_resolution, with_rounding, with_sampled_resolution
+from bidual.problem.convex import TOLERANCE, AffineProgram
+from bidual.problem.features import Psi
+from bidual.problem.modelling import Line
+from bidual.world.policies import MarkovPolicy
+
+S, A, K, H, D = 3, 2, 2, 3, 2
+
+
+def small(seed, *, stationary=True):
+    """A random model with dyadic probabilities, so that rational arithmetic sees the same law."""
+    rng = np.random.default_rng(seed)
+    steps = 1 if stationary else H
+    next_states = np.stack([[[rng.permutation(S)[:K] for _ in range(A)] for _ in range(S)] for _ in range(steps)])
+    first = rng.integers(1, 8, (steps, S, A)) / 8
+    law = np.stack([first, 1 - first], axis=-1)
+    lists = (next_states[0], law[0]) if stationary else (next_states, law)
+    mdp = bd.TabularMDP(lists, np.array([0.5, 0.25, 0.25]), H)
+    signals = rng.normal(size=(1 if stationary else H, D, S, A))
+    psi = Psi(signals, visits=False, occupancy=False)
+    table = rng.integers(1, 4, (H, S, A)) / 4
+    table[..., 1] = 1 - table[..., 0]
+    program = AffineProgram(
+        objective=rng.normal(size=(H, D)),
+        offset=0.7,
+        rows=rng.normal(size=(2, H, D)),
+        limits=np.array([0.3, -0.2]),
+        equality=np.array([False, True]),
+        units=np.ones(2),
+        resolution=np.zeros(2),
+    )
+    record = Record(np.array([0.4, -1.5]), 1.0)
+    return Evidence(with_rounding(program, psi, mdp), psi, mdp, MarkovPolicy(table), record)
+
+
+def exact(evidence, theta, table=None):
+    """The value of theta . Psi for a policy, or its least over all policies, in rational arithmetic."""
+    mdp, psi, lists = evidence.mdp, evidence.psi, evidence.mdp.successors
+    V = [Fraction(0)] * S
+    for h in reversed(range(H)):
+        states, law = lists.states[h % len(lists.states)], lists.probabilities[h % len(lists.probabilities)]
+        signals = psi.signals[h % len(psi.signals)]
+        Q = [
+            [
+                sum(Fraction(float(theta[h, d])) * Fraction(float(signals[d, s, a])) for d in range(D))
+                + sum(Fraction(float(law[s, a, k])) * V[int(states[s, a, k])] for k in range(K))
+                for a in range(A)
+            ]
+            for s in range(S)
+        ]
+        V = [
+            min(row) if table is None else sum(Fraction(float(table[h, s, a])) * row[a] for a in range(A))
+            for s, row in enumerate(Q)
+        ]
+    return sum(Fraction(float(p)) * v for p, v in zip(mdp.initial, V, strict=True))
+
+
+def exact_bound(evidence):
+    """The bound of the record without any rounding."""
+    program, record = evidence.program, evidence.record
+    gamma = [Fraction(float(g)) for g in record.gamma]
+    rows = zip(gamma, program.rows, strict=True)
+    weight = Fraction(record.objective_weight)
+    theta = np.array(
+        [[weight * Fraction(float(program.objective[h, d])) for d in range(D)] for h in range(H)], dtype=object
+    )
+    for g, row in rows:
+        theta = theta + np.array([[g * Fraction(float(row[h, d])) for d in range(D)] for h in range(H)], dtype=object)
+    constant = weight * Fraction(program.offset) - sum(
+        g * Fraction(float(b)) for g, b in zip(gamma, program.limits, strict=True)
+    )
+    return _least(evidence, theta) + constant
+
+
+def _least(evidence, theta):
+    lists, psi = evidence.mdp.successors, evidence.psi
+    V = [Fraction(0)] * S
+    for h in reversed(range(H)):
+        states, law = lists.states[h % len(lists.states)], lists.probabilities[h % len(lists.probabilities)]
+        signals = psi.signals[h % len(psi.signals)]
+        V = [
+            min(
+                sum(theta[h, d] * Fraction(float(signals[d, s, a])) for d in range(D))
+                + sum(Fraction(float(law[s, a, k])) * V[int(states[s, a, k])] for k in range(K))
+                for a in range(A)
+            )
+            for s in range(S)
+        ]
+    return sum(Fraction(float(p)) * v for p, v in zip(evidence.mdp.initial, V, strict=True))
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_linear_certificate_is_exact_up_to_its_slack(seed, stationary):
+    evidence = small(seed, stationary=stationary)
+    certificate, program = certify(evidence), evidence.program
+    table = evidence.policy.table
+    value = exact(evidence, program.objective, table) + Fraction(program.offset)
+    slack = certificate.resolution.value
+    assert abs(Fraction(certificate.value) - value) <= Fraction(slack)
+    assert certificate.upper == certificate.value + slack
+    g = [exact(evidence, row, table) - Fraction(float(b)) for row, b in zip(program.rows, program.limits, strict=True)]
+    for i, (one, equality) in enumerate(zip(g, program.equality, strict=True)):
+        room = Fraction(float(certificate.resolution.g[i]))
+        assert abs(Fraction(float(certificate.g[i])) - one) <= room
+        violation = abs(one) if equality else max(one, Fraction(0))
+        assert certificate.violations[i] == (abs(certificate.g[i]) if equality else max(certificate.g[i], 0.0))
+        assert violation <= Fraction(float(certificate.violations_upper[i])) <= violation + 2 * room
+    bound = exact_bound(evidence)
+    lower, room = Fraction(certificate.lower), Fraction(certificate.resolution.lower)
+    assert bound - 2 * room <= lower <= bound
+    assert certificate.conflict is None
+
+
+def test_slacks_are_what_the_sums_need():
+    """(H (A + K + 4) + d + terms + 4) roundings of the largest payments, and the constants' own."""
+    evidence = small(0)
+    program, psi = evidence.program, evidence.psi
+    factor = H * (A + K + 4) + D + 1 + 4
+    peaks = np.abs(psi.signals).max(axis=(0, 2, 3))
+    largest = np.sum(np.abs(program.objective) * peaks)
+    assert value_slack(evidence.mdp, psi, np.abs(program.objective)[None], 1)[0] == pytest.approx(
+        factor * EPS * largest
+    )
+    resolution = certify(evidence).resolution
+    assert resolution.value == pytest.approx(factor * EPS * largest + 2 * EPS * program.offset)
+    rows = np.sum(np.abs(program.rows) * peaks, axis=(1, 2))
+    assert resolution.g == pytest.approx(factor * EPS * rows + 2 * EPS * np.abs(program.limits))
+    gamma = np.abs(evidence.record.gamma)
+    magnitude = largest + gamma @ rows
+    constants = program.offset + 3 * gamma @ np.abs(program.limits)
+    assert resolution.lower == pytest.approx((factor + 2) * EPS * magnitude + 4 * EPS * constants)
+
+
+def test_units_and_resolutions():
+    program = small(0).program
+    resolution = np.array([1e-15, 2e-3])
+    changed = with_resolution(replace(program, limits=np.array([-7.0, 0.1])), resolution)
+    assert changed.units.tolist() == [7.0, 4 * 2e-3 / TOLERANCE]
+    assert np.array_equal(changed.resolution, resolution)
+    sampled = with_sampled_resolution(replace(program, units=np.array([2.0, 1.0]), limits=np.array([-1.0, 5.0])))
+    assert sampled.resolution.tolist() == [2e-9, 5e-9]
+
+
+def test_a_signal_that_overflows_is_refused():
+    evidence = small(0)
+    huge = Psi(1e308 * np.ones_like(evidence.psi.signals), visits=False, occupancy=False)
+    with pytest.raises(bd.ProblemError, match="overflow"):
+        with_rounding(evidence.program, huge, evidence.mdp)
+
+
+def test_a_ray_proves_a_violation():
+    evidence = small(1)
+    units = evidence.program.units
+    ray = replace(evidence, record=Record(np.array([0.5, -0.5]) / units, 0.0))
+    certificate = certify(ray)
+    assert certificate.lower is None
+    bound, room = exact_bound(ray), Fraction(certificate.resolution.lower)
+    assert bound - 2 * room <= Fraction(certificate.conflict) <= bound
+    for gamma in ([0.5, -0.4], [0.6, -0.5]):
+        with pytest.raises(bd.CertificateError, match="sum to 1"):
+            certify(replace(evidence, record=Record(np.array(gamma), 0.0)))
+
+
+def test_the_visits_are_those_of_the_policy():
+    evidence = small(2)
+    certificate = certify(evidence)
+    lists, table = evidence.mdp.successors, evidence.policy.table
+    mu = evidence.mdp.initial
+    for h in range(H):
+        assert certificate.visits[h] == pytest.approx(mu, rel=1e-14)
+        expected = np.einsum("s,sa,dsa->d", mu, table[h], evidence.psi.signals[0])
+        assert certificate.embedding[h] == pytest.approx(expected, rel=1e-13)
+        after = np.zeros(S)
+        for s, a, k in np.ndindex(S, A, K):
+            after[lists.states[0, s, a, k]] += mu[s] * table[h, s, a] * lists.probabilities[0, s, a, k]
+        mu = after
+    ways = max(np.bincount(lists.states[0].ravel()))
+    assert forward_error(evidence.mdp, kernels_of(evidence.mdp)) == pytest.approx(H * (ways + A + 4) * EPS)
+
+
+def _certificate(**parts):
+    known = {
+        "value": 1.0,
+        "upper": 1.5,
+        "lower": 1.0,
+        "conflict": None,
+        "g": np.array([-1.0, 0.0]),
+        "violations": np.zeros(2),
+        "violations_upper": np.zeros(2),
+        "embedding": np.zeros((0, 0)),
+        "visits": np.zeros((0, 0)),
+    }
+    return Certificate(**{**known, **parts})
+
+
+def test_bounds_in_the_users_sense():
+    program = small(0).program
+    one = _certificate()
+    assert one.bounds(program, maximises=False) == (1.0, 1.5)
+    assert one.bounds(program, maximises=True) == (-1.5, -1.0)
+    within, beyond = TOLERANCE * program.units, 1.01 * TOLERANCE * program.units
+    assert _certificate(violations_upper=within).feasible(program)
+    assert not _certificate(violations_upper=beyond).feasible(program)
+    assert _certificate(violations_upper=beyond).bounds(program, maximises=False) == (1.0, None)
+    assert _certificate(lower=2.0).bounds(program, maximises=False) == (1.5, 1.5)
+    assert _certificate(lower=None).bounds(program, maximises=True) == (-1.5, None)
+    assert _certificate(conflict=0.5).bounds(program, maximises=False) == (None, None)
+
+
+def test_a_status_is_what_is_proved():
+    program = small(0).program
+    beyond = 2 * TOLERANCE * program.units
+    cases = {
+        "optimal": [({}, 0.5), ({"lower": 1.5}, 0.0), ({"lower": 2.0}, 0.5)],
+        "feasible": [({}, 0.49), ({"lower": None}, 9.0), ({"lower": 2.1}, 0.5), ({"conflict": 0.0}, 0.1)],
+        "undecided": [({"violations_upper": beyond}, 0.5), ({"conflict": 0.0, "violations_upper": beyond}, 9.0)],
+        "infeasible": [({"conflict": 1e-12}, 0.5)],
+    }
+    for status, parts in cases.items():
+        for part, gap in parts:
+            assert str(status_of(program, _certificate(**part), Goal(gap, relative=False))) == status, (part, gap)
+    assert Goal(0.5, relative=True).is_met(1.0, 2.0)
+    assert Goal(0.5, relative=True).is_met(-2.0, -1.0)
+    assert not Goal(0.5, relative=False).is_met(1.0, 2.0)
+    assert not Goal(0.49, relative=True).is_met(1.0, 2.0)
+    assert not Goal(np.inf, relative=True).is_met(-np.inf, 2.0)
+
+
+def test_a_learned_status_has_no_tolerance():
+    tiny = np.array([1e-300, 0.0])
+    assert str(status_of_learned(_certificate(violations_upper=tiny), 0.1, 0.5)) == "undecided"
+    assert str(status_of_learned(_certificate(conflict=0.1), 0.1, 0.5)) == "infeasible"
+    assert str(status_of_learned(_certificate(), 0.5, 0.5)) == "optimal"
+    for gap, goal in ((0.51, 0.5), (None, 0.5), (0.1, None)):
+        assert str(status_of_learned(_certificate(), gap, goal)) == "feasible"
+
+
+def test_a_conflict_names_those_with_a_multiplier():
+    program = replace(small(0).program, units=np.array([2.0, 4.0]))
+    lines = [Line("a", "<=", 1.0, np.zeros(1)), Line("b", "==", 1.0, np.zeros(1))]
+    record = Record(np.array([0.0, -0.25]), 0.0)
+    conflict = find_conflict(lines, program, _certificate(conflict=0.5), record)
+    assert conflict.least == {"b": 2.0}
+    assert find_conflict(lines, program, _certificate(), record) is None
+    assert "cannot hold: every policy violates it by at least 2" in str(conflict)
+    assert "one of them by at least 1" in str(Conflict({"a": 1.0, "b": 1.0}))
+    assert "'a' by at least 1 or 'b' by at least 2" in str(Conflict({"a": 1.0, "b": 2.0}))
+
+
+def test_a_constraint_is_found_by_its_name():
+    results = bd.solve(*_river()).constraints
+    assert constraint_named("right", results).name == "right"
+    with pytest.raises(KeyError, match="no constraint 'left'"):
+        constraint_named("left", results)
+
+
+def _river():
+    task = bd.tasks.find("riverswim").build(states=3, horizon=5, budget=2.5)
+    return task.problem, task.mdp
+
+
+# Convex problems: multipliers of the cone form.
+
+
+@pytest.fixture(scope="module")
+def convex():
+    """The stored convex solution, and its evidence."""
+    from bidual._base import archive
+    from bidual.storage._saved import _evidence
+
+    path = Path(__file__).parents[1] / "golden" / "files" / "convex.bidual"
+    manifest, arrays = archive.read(path, "solution")
+    return _evidence(manifest, arrays)
+
+
+def test_multipliers_prove_the_bound_and_nothing_more(convex):
+    certificate = certify(convex)
+    assert 0 <= certificate.upper - certificate.lower <= 1.1e-4
+    program, lam = convex.program, convex.record.gamma
+    form = program.main
+    worse = lam.copy()
+    worse[form.cones.zero] -= 1.0  # the first inequality: outside its dual cone
+    for record, message in (
+        (Record(worse, 1.0), "dual cone|0 multipliers"),
+        (Record(lam[:-1], 1.0), "do not fit"),
+        (Record(np.full_like(lam, np.nan), 1.0), "finite multipliers"),
+        (Record(lam, 0.5), "weight 0 or 1"),
+        (Record(1.001 * lam, 1.0), "dual cone"),
+    ):
+        with pytest.raises(bd.CertificateError, match=message):
+            certify(replace(convex, record=record))
+    assert certify(replace(convex, record=Record(np.zeros(0), 1.0))).lower is None
