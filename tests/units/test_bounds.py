@@ -313,6 +313,18 @@ def test_bounds_for_any_number_of_samples_hold_for_all_numbers_at_once():
         assert wrong <= (delta + 0.045) * paths
 
 
+@pytest.mark.parametrize("uniform", [False, True])
+def test_a_capital_is_less_by_the_rounding_of_its_sum(uniform):
+    """n + 8 roundings of the logarithms, and 8 for each further kind of bets."""
+    z = np.random.default_rng(2).random(3000)
+    bets = _betting._bets(z, 0.05, uniform)
+    gains = np.log1p(np.minimum(bets, _betting.CAUTION / 0.5) * (0.5 - z))
+    size, kinds = np.abs(gains).sum(axis=1).max(), len(bets)
+    capital = np.logaddexp.reduce(gains.cumsum(axis=1), axis=0).max() - math.log(kinds)
+    slack = np.finfo(float).eps * (3008 * size + 8 * (kinds - 1) * (1 + size))
+    assert capital - _betting._log_capital(z, bets, 0.5) == pytest.approx(slack, rel=2e-3, abs=0.0)
+
+
 def test_bounds_for_any_number_of_samples_do_not_depend_on_later_ones():
     samples = np.random.default_rng(1).random(80)
     ends = [bounds.upper(samples[:n], 0.0, 1.0, 0.05, uniform=True) for n in (20, 40, 80)]
