@@ -6,13 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import bidual as bd
 from bidual.certificate import Certificate, Evidence, Record, certify
+from bidual.certificate._cuts import cut_of
 from bidual.certificate._evaluate import forward_error, kernels_of
 from bidual.certificate.constraints import Conflict, Goal, constraint_named, find_conflict, status_of, status_of_learned
-from bidual.certificate.rounding import EPS, value_slack, with_resolution, with_rounding, with_sampled_resolution
-from bidual.problem.convex import TOLERANCE, AffineProgram
+from bidual.certificate.rounding import (
+    EPS,
+    value_slack,
+    with_planner_resolution,
+    with_resolution,
+    with_rounding,
+    with_sampled_resolution,
+)
+from bidual.problem.convex import TOLERANCE, AffineProgram, Cones
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line
 from bidual.world.policies import MarkovPolicy
@@ -166,6 +175,14 @@ def test_a_signal_that_overflows_is_refused():
         with_rounding(evidence.program, huge, evidence.mdp)
 
 
+@pytest.mark.parametrize("part", ["objective", "rows", "limits", "offset"])
+def test_a_problem_with_a_nan_certifies_nothing(part):
+    evidence = small(0)
+    changed = replace(evidence.program, **{part: getattr(evidence.program, part) * np.nan})
+    with pytest.raises(bd.CertificateError, match="the problem itself contains NaN"):
+        certify(replace(evidence, program=changed))
+
+
 def test_a_ray_proves_a_violation():
     evidence = small(1)
     units = evidence.program.units
@@ -308,3 +325,35 @@ def test_multipliers_prove_the_bound_and_nothing_more(convex):
         with pytest.raises(bd.CertificateError, match=message):
             certify(replace(convex, record=record))
     assert certify(replace(convex, record=Record(np.zeros(0), 1.0))).lower is None
+
+
+def test_no_multipliers_are_needed_only_where_nothing_else_costs(convex):
+    """A form without rows: min c_y . y, and other variables of which any may fall for ever if it has a cost."""
+    main, program = convex.program.main, convex.program
+    n = main.c_y.size
+    nothing = replace(
+        main,
+        G_y=sp.csr_array((0, n)),
+        G_u=sp.csc_array((0, 2)),
+        h=np.zeros(0),
+        cones=Cones(0, 0, (), 0, ()),
+        owner=np.zeros(0, dtype=np.int64),
+        sign=np.zeros(0),
+        c_y=np.ones(n),
+    )
+    for cost, provable in (([0.0, 0.0], True), ([0.0, 1.0], False), ([1.0, 1.0], False)):
+        changed = replace(program, main=replace(nothing, c_u=np.array(cost)))
+        cut = cut_of(changed, Record(np.zeros(0), 1.0), np.ones(n))
+        assert (cut is not None) == provable
+        assert cut is None or (cut.slack == 4 * EPS * abs(main.offset) and np.array_equal(cut.slope, np.ones(n)))
+
+
+def test_planner_resolutions_are_of_all_steps_and_signals():
+    evidence = small(0)
+    pieces = bd.tasks.find("riverswim").build(states=3, horizon=H).problem.embedding.features.pieces((H, 3, 2))
+    rows = np.zeros((2, H, pieces.psi.dimension))
+    rows[0], rows[1, 0, 0] = 1.0, -3.0
+    program = replace(evidence.program, objective=rows[0], rows=rows, limits=np.array([0.0, 100.0]))
+    peaks = np.broadcast_to(pieces.peaks(), rows[0].shape)
+    found = with_planner_resolution(program, pieces).resolution
+    assert found == exactly([1e-12 * peaks.sum(), 1e-10])

@@ -48,11 +48,13 @@ def read_uniform(written: object, rounds: int) -> list[bool]:
 
 def read_policies(written: object, rounds: int) -> list[str | None]:
     """Read whose samples every round holds; raise `ValueError` where that is malformed."""
-    found = [None] * rounds if written is None else written
-    sound = isinstance(found, list) and len(found) == rounds and all(isinstance(one, str | None) for one in found)
-    if not sound:
+    if written is None:
+        return [None] * rounds
+    if not (
+        isinstance(written, list) and len(written) == rounds and all(isinstance(one, str | None) for one in written)
+    ):
         raise ValueError(f"policies are {written!r:.80}")
-    return found
+    return list(written)
 
 
 def check_policies(rounds: Sequence[Round], digest: str | None) -> Notes:
@@ -93,8 +95,9 @@ def check_constants(lines: Sequence[Line], program: AbstractProgram, stored: Flo
     if implied is None:
         return ()
     assert program.linear is not None  # convex problems have returned
-    for line, place in row_slices(lines) if stored is not None else ():
-        limits, constants = program.linear.limits[place], stored[place]
+    given = implied if stored is None else stored
+    for line, place in row_slices(lines):
+        limits, constants = program.linear.limits[place], given[place]
         room = 2 * EPS * (np.abs(line.bounds) + np.abs(limits) + np.abs(constants))
         if not np.all(np.abs(implied[place] - constants) <= room):
             raise CertificateError(

@@ -90,7 +90,7 @@ def find_near_best(
 ) -> Bool[np.ndarray, "H n"]:
     """Find the set of the paper: sum over the samples of |P_m - P_best|_1^2 <= c log(n H / delta).
 
-    Why it holds the truth with c = 8 is proved in docs/certificates.md, "The class set". The best candidate may be another
+    Why it holds the truth with c = 8 is proved in docs/certificates.md, "The class set". The best may be another
     one by rounding; the proof then has half the difference of the logarithms on the right.
     """
     inside = np.zeros(likelihoods.shape, dtype=bool)
