@@ -17,11 +17,22 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "solution", type=Path, metavar="RUN|FILE", help="the folder of a run, or a file that solve wrote with --out"
     )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="instead, decide every claim on a known model in rational arithmetic, with no tolerance; exit code 0 if "
+        "all are proved, 1 if one is refuted, 4 if one is not decided",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check one file."""
+    if args.exact:
+        from bidual.certificate import verify
+        from bidual.storage import find_saved
+
+        return verify.main([str(find_saved(args.solution))])
     from bidual.storage import check
 
     show(check(args.solution))

@@ -32,7 +32,7 @@ def load(
             must be given again with the same names, bounds and sizes. Nothing else needs them.
         model_features: likewise where its model is over `bd.features.mapped(function, d)`.
     """
-    file, kind = _find(path), _read_kind(_find(path))
+    file, kind = find_saved(path), _read_kind(find_saved(path))
     if kind == DECODED:
         return read_decoded(file)
     if kind == CONTROLS:
@@ -52,7 +52,7 @@ def check(path: str | os.PathLike[str]) -> Check:
     For a solution of a known model nothing is assumed; for a result of learning, that the counts and samples in the
     file were observed. Given a folder, it checks the file in it.
     """
-    file, kind = _find(path), _read_kind(_find(path))
+    file, kind = find_saved(path), _read_kind(find_saved(path))
     if kind == DECODED:
         raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
     if kind == CONTROLS:
@@ -60,7 +60,8 @@ def check(path: str | os.PathLike[str]) -> Check:
     return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
 
 
-def _find(path: str | os.PathLike[str]) -> Path:
+def find_saved(path: str | os.PathLike[str]) -> Path:
+    """Return the saved file: the path itself, or the one in a folder of results."""
     return Path(path) / NAME if Path(path).is_dir() else Path(path)
 
 

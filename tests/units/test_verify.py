@@ -1,0 +1,268 @@
+"""The verifier that trusts nobody: every claim of an honest file is proved, and none that is forged.
+
+Forgeries are written with a checksum that fits, so that only arithmetic can find them. Bounds are moved by one double
+across the exact number, which the verifier's own arithmetic encloses to 2^-200.
+"""
+
+import ast
+import json
+import math
+import shutil
+import subprocess
+import sys
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+import bidual as bd
+from bidual._base.archive import digest
+from bidual.certificate import verify
+from bidual.cli import main
+from tests.helpers import SHAPES, random_instance
+
+SOURCE = Path(verify.__file__)
+
+
+def linear_problem(seed):
+    """Some linear problem with limits in every sense; about a third of them have no feasible policy."""
+    rng = np.random.default_rng(seed)
+    instance = random_instance(seed, SHAPES[seed % 4], per_step=seed % 3 == 0, masked=seed % 5 == 0)
+    x, H = instance.embedding(total=bool(seed % 2)), instance.mdp.horizon
+    limits = {"at most": cp.sum(x.s1) <= rng.normal() * H / 2}
+    if seed % 3:
+        limits["at least"] = cp.sum(x.s2) >= rng.normal() * H / 2
+    if seed % 7 == 1:
+        limits["equal"] = cp.sum(x.s3) == rng.normal() * 0.3
+    if seed % 4 == 0:
+        limits["step by step"] = x.s3 <= 1.0
+    sense = cp.Maximize if seed % 2 else cp.Minimize
+    return bd.Problem(sense(cp.sum(x.s0) + 0.5), limits), instance.mdp
+
+
+def saved(path, seed, **options):
+    solution = bd.solve(*linear_problem(seed), **options)
+    solution.save(path)
+    return solution
+
+
+def rewrite(path, change):
+    """Change manifest and arrays as a forger would: with a checksum that fits again."""
+    with zipfile.ZipFile(path) as archive:
+        manifest, arrays = json.loads(archive.read("manifest.json")), load(archive.read("arrays.safetensors"))
+    manifest.pop("sha256")
+    change(manifest, arrays)
+    blob = save(arrays)
+    manifest["sha256"] = digest(manifest, blob)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        archive.writestr("arrays.safetensors", blob)
+
+
+def outcomes(path, **options):
+    return {verdict.claim: verdict.outcome for verdict in verify.verify(str(path), **options)}
+
+
+def forged(path, tmp_path, change):
+    copy = tmp_path / "forged.bidual"
+    shutil.copy(path, copy)
+    rewrite(copy, change)
+    return outcomes(copy)
+
+
+def double_above(x):
+    """Return the least double above a rational number."""
+    found = float(x)
+    return found if Fraction(found) > x else math.nextafter(found, math.inf)
+
+
+def double_below(x):
+    return -double_above(-x)
+
+
+@pytest.fixture(scope="module")
+def optimal(tmp_path_factory):
+    path = tmp_path_factory.mktemp("verify") / "optimal.bidual"
+    assert saved(path, 2).status == "optimal"
+    return path
+
+
+@pytest.fixture(scope="module")
+def infeasible(tmp_path_factory):
+    path, seed = tmp_path_factory.mktemp("verify") / "infeasible.bidual", 0
+    while saved(path, seed).status != "infeasible":
+        seed += 1
+    return path
+
+
+def test_every_claim_of_forty_problems_is_proved(tmp_path):
+    statuses = set()
+    for seed in range(40):
+        solution = saved(tmp_path / "x.bidual", seed, max_plans=3 if seed % 8 == 7 else None)
+        found = outcomes(tmp_path / "x.bidual")
+        assert set(found.values()) == {"proved"}, (seed, found)
+        statuses.add(str(solution.status))
+    assert {"optimal", "infeasible"} <= statuses
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_that_are_a_double_too_good_are_refuted(seed, tmp_path):
+    path = tmp_path / "x.bidual"
+    solution = saved(path, seed)
+    manifest, arrays = verify.read(str(path))
+    problem = verify.Problem(manifest, arrays)
+    sign = -1 if solution.sense == "maximize" else 1
+    reach, beat = ("upper", "lower")[::sign]
+    low, high = (Fraction(x, verify.ONE) for x in problem.enclose(problem.forms[0]))
+    bound = Fraction(problem.bound, verify.ONE)
+    if solution.status == "optimal":
+        for side, false, true in (
+            (reach, sign * double_below(low), sign * double_above(high)),
+            (beat, sign * double_above(bound + Fraction(1, 2**200)), sign * double_below(bound)),
+            ("gap", double_below(low - bound - Fraction(1, 2**200)), double_above(high - bound)),
+        ):
+            assert forged(path, tmp_path, lambda m, _, s=side, x=false: m["claims"].update({s: x}))[side] == "refuted"
+            assert forged(path, tmp_path, lambda m, _, s=side, x=true: m["claims"].update({s: x}))[side] == "proved"
+    for i, line in enumerate(manifest["claims"]["constraints"]):
+        claim = f"constraint {line['name']!r} violation_upper"
+        exact = verify.Line(problem, manifest["lines"][i], line, sum(len(x[3]) for x in manifest["lines"][:i]))
+        false = double_below(Fraction(exact.violation()[0], verify.ONE))
+        edit = {"violation_upper": false}
+        found = forged(path, tmp_path, lambda m, _, i=i, e=edit: m["claims"]["constraints"][i].update(e))
+        assert found[claim] == "refuted"
+
+
+@pytest.mark.parametrize("shift", [1e-6, -1e-6])
+def test_rounded_numbers_are_right_to_nine_digits(optimal, tmp_path, shift):
+    for key in ("value", "violation", "price"):
+        found = forged(
+            optimal,
+            tmp_path,
+            lambda m, _, k=key: m["claims"]["constraints"][0].update({k: m["claims"]["constraints"][0][k] + shift}),
+        )
+        (name,) = [claim for claim in found if claim.endswith(f"most' {key}")]
+        assert found[name] == "refuted"
+    found = forged(optimal, tmp_path, lambda m, _: m["claims"].update(value=m["claims"]["value"] + shift))
+    assert found["value"] == "refuted"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "0", None])
+def test_claims_that_are_no_numbers_are_refuted(optimal, tmp_path, number):
+    found = forged(optimal, tmp_path, lambda m, _: m["claims"].update(value=number))
+    assert found["value"] == "refuted"
+
+
+def test_a_negative_multiplier_proves_nothing(optimal, tmp_path):
+    found = forged(optimal, tmp_path, lambda m, arrays: arrays["gamma"].__isub__(1.0))
+    assert "refuted" in (found["lower"], found["upper"])
+
+
+def test_a_policy_that_is_not_optimal_is_refuted(optimal, tmp_path):
+    def spoil(manifest, arrays):
+        arrays["policy"][:] = np.eye(arrays["policy"].shape[2])[-1]
+
+    assert "refuted" in forged(optimal, tmp_path, spoil).values()
+
+
+def test_a_feasible_problem_cannot_pass_for_infeasible(optimal, infeasible, tmp_path):
+    assert outcomes(infeasible)["status infeasible"] == "proved"
+
+    def forge(manifest, arrays):
+        manifest["claims"]["status"] = "infeasible"
+        manifest["objective_weight"] = 0.0
+
+    assert forged(optimal, tmp_path, forge)["status infeasible"] == "refuted"
+    found = forged(infeasible, tmp_path, lambda m, a: a["problem_limits"].__iadd__(100.0))
+    assert found["status infeasible"] == "refuted"
+
+
+def test_a_violated_limit_cannot_pass_for_feasible(infeasible, tmp_path):
+    found = forged(infeasible, tmp_path, lambda m, _: m["claims"].update(status="feasible"))
+    assert found["status feasible"] == "refuted"
+
+
+def test_a_loose_solution_cannot_pass_for_optimal(optimal, tmp_path):
+    found = forged(optimal, tmp_path, lambda m, _: m.update(goal=[0.0, False]))
+    assert found["status optimal"] == "refuted"
+
+
+def test_rows_are_divided_by_their_sums(tmp_path):
+    """A policy that takes each action with the double nearest to a third has the value of thirds, exactly."""
+    mdp = bd.TabularMDP((np.zeros((1, 3, 1), int), np.ones((1, 3, 1))), 0, 1)
+    x = mdp.embedding(r=np.array([[1.0, 2.0, 4.0]]))
+    bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r))), mdp).save(tmp_path / "x.bidual")
+    rewrite(tmp_path / "x.bidual", lambda m, arrays: arrays["policy"].__setitem__(slice(None), 1 / 3))
+    problem = verify.Problem(*verify.read(str(tmp_path / "x.bidual")))
+    low, high = problem.values[0, 0]
+    assert Fraction(low, verify.ONE) <= Fraction(7, 3) <= Fraction(high, verify.ONE)
+    assert high - low < 1 << 10
+
+
+def damage_row(manifest, arrays):
+    arrays["policy"][0, 0, 0] += 1e-6
+
+
+def damage_state(manifest, arrays):
+    arrays["next_states"][0, 0, 0, 0] = -1
+
+
+def damage_lines(manifest, arrays):
+    manifest["lines"] = []
+
+
+@pytest.mark.parametrize("change", [damage_row, damage_state, damage_lines])
+def test_files_that_make_no_sense_cannot_be_read(optimal, tmp_path, change, capsys):
+    shutil.copy(optimal, tmp_path / "x.bidual")
+    rewrite(tmp_path / "x.bidual", change)
+    assert verify.main([str(tmp_path / "x.bidual")]) == 5
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_flipped_bit_is_noticed(optimal, tmp_path, capsys):
+    copy = bytearray(optimal.read_bytes())
+    copy[copy.index(b'"value"') + 12] ^= 1
+    (tmp_path / "x.bidual").write_bytes(bytes(copy))
+    assert verify.main([str(tmp_path / "x.bidual")]) == 5
+    assert capsys.readouterr().out == ""
+
+
+def test_it_runs_alone_with_the_standard_library(optimal, tmp_path):
+    shutil.copy(SOURCE, tmp_path / "verify.py")
+    shutil.copy(optimal, tmp_path / "x.bidual")
+    command = [sys.executable, "-I", "-S", "verify.py", "x.bidual"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"proved"}
+    probe = (
+        "import runpy, sys; sys.argv = ['verify.py', 'x.bidual']\ntry: runpy.run_path('verify.py', run_name='__main__')"
+    )
+    probe += "\nexcept SystemExit: print(sorted(m.split('.')[0] for m in sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", probe], cwd=tmp_path, capture_output=True, text=True)
+    assert set(ast.literal_eval(done.stderr)) <= {*sys.stdlib_module_names, "__main__"}
+
+
+def test_it_is_short_and_imports_nothing_of_ours():
+    source = SOURCE.read_text()
+    assert "import bidual" not in source
+    assert "from bidual" not in source
+    assert len([line for line in source.splitlines() if line.strip()]) <= 300
+
+
+def test_the_command_line_runs_it(optimal, tmp_path, capsys):
+    assert main(["check", "--exact", str(optimal)]) == 0
+    assert "proved       status optimal" in capsys.readouterr().out
+    shutil.copy(optimal, tmp_path / "solution.bidual")
+    rewrite(tmp_path / "solution.bidual", lambda m, _: m["claims"].update(value=1e6))
+    assert main(["check", "--exact", str(tmp_path)]) == 1
+    assert "refuted      value" in capsys.readouterr().out
+    assert main(["check", "--exact", str(tmp_path / "nothing")]) == 5
+
+
+def test_learned_answers_are_not_decided(capsys):
+    golden = Path(__file__).parents[1] / "golden" / "files" / "linear.bidual"
+    assert main(["check", "--exact", str(golden)]) == 4
+    assert "not decided" in capsys.readouterr().out
