@@ -114,7 +114,7 @@ def test_bounds_that_are_a_double_too_good_are_refuted(seed, tmp_path):
     path = tmp_path / "x.bidual"
     solution = saved(path, seed)
     manifest, arrays = verify.read(str(path))
-    problem = verify.Problem(manifest, arrays)
+    problem = verify.LinearAnswer(manifest, arrays)
     sign = -1 if solution.sense == "maximize" else 1
     reach, beat = ("upper", "lower")[::sign]
     low, high = (Fraction(x, verify.ONE) for x in problem.enclose(problem.forms[0]))
@@ -129,7 +129,9 @@ def test_bounds_that_are_a_double_too_good_are_refuted(seed, tmp_path):
             assert forged(path, tmp_path, lambda m, _, s=side, x=true: m["claims"].update({s: x}))[side] == "proved"
     for i, line in enumerate(manifest["claims"]["constraints"]):
         claim = f"constraint {line['name']!r} violation_upper"
-        exact = verify.Line(problem, manifest["lines"][i], line, sum(len(x[3]) for x in manifest["lines"][:i]))
+        exact = verify.StatedConstraint(
+            problem, manifest["lines"][i], line, sum(len(x[3]) for x in manifest["lines"][:i])
+        )
         false = double_below(Fraction(exact.violation()[0], verify.ONE))
         edit = {"violation_upper": false}
         found = forged(path, tmp_path, lambda m, _, i=i, e=edit: m["claims"]["constraints"][i].update(e))
@@ -196,7 +198,7 @@ def test_rows_are_divided_by_their_sums(tmp_path):
     x = mdp.embedding(r=np.array([[1.0, 2.0, 4.0]]))
     bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r))), mdp).save(tmp_path / "x.bidual")
     rewrite(tmp_path / "x.bidual", lambda m, arrays: arrays["policy"].__setitem__(slice(None), 1 / 3))
-    problem = verify.Problem(*verify.read(str(tmp_path / "x.bidual")))
+    problem = verify.LinearAnswer(*verify.read(str(tmp_path / "x.bidual")))
     low, high = problem.values[0, 0]
     assert Fraction(low, verify.ONE) <= Fraction(7, 3) <= Fraction(high, verify.ONE)
     assert high - low < 1 << 10

@@ -24,6 +24,7 @@ from bidual.certificate._mixtures import Mixtures as Mixtures
 from bidual.certificate._mixtures import certify_mixtures as certify_mixtures
 from bidual.certificate._sampled import SampledEvidence as SampledEvidence
 from bidual.certificate._sampled import certify_sampled as certify_sampled
+from bidual.certificate._slopes import slopes_of as slopes_of
 from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record

@@ -26,7 +26,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     certificate = _evaluate(evidence, program, kernels, visits, embedding)
-    cut = cut_of(program, record, _reach(evidence, program))
+    cut = cut_of(program, record, image_reach(evidence, program))
     if cut is None:
         return certificate  # and no bound
     theta = program.image.adjoint(cut.slope)
@@ -40,7 +40,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     return with_record_bound(certificate, record, bound, slack)
 
 
-def _reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
+def image_reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
     """Bound the absolute values of the images of all policies."""
     peaks = np.broadcast_to(evidence.psi.peaks(), (evidence.mdp.horizon, evidence.psi.dimension))
     return np.abs(program.image.offset) + program.image.spread(peaks)

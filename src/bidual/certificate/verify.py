@@ -17,6 +17,7 @@ and claims. Its numbers are doubles, hence rationals, and every claim on them is
 Exit codes: 0 all proved, 1 something refuted, 4 something not decided, 5 FILE cannot be read.
 """
 
+import abc
 import array
 import hashlib
 import json
@@ -28,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 BITS = 256
 ONE = 1 << BITS
@@ -125,6 +126,7 @@ def _distribution(row: list[float]) -> tuple[list[int], int]:
     return parts, sum(parts)
 
 
+@final
 class Model:
     """Law, start, features and policy."""
 
@@ -208,8 +210,8 @@ class Model:
 # --- The problem and its proof ---
 
 
-class Problem:
-    """f and g of a linear problem at the policy, and a number that w f + gamma . g is never below."""
+class AbstractAnswer(abc.ABC):
+    """f and g of a problem at the policy, and a number that w f + gamma . g is never below."""
 
     def __init__(self, manifest: dict[str, Any], arrays: Arrays) -> None:
         self.model, self.weight = Model(manifest, arrays), Fraction(manifest["objective_weight"])
@@ -219,13 +221,13 @@ class Problem:
         if self.weight not in (0, 1) or not len(self.forms) - 1 == len(self.equality) == len(self.gamma):
             raise ValueError("rows and multipliers do not match")
 
+    @abc.abstractmethod
     def state(self, stored: dict[str, Any], arrays: Arrays) -> tuple[list[Form], list[bool], list[Fraction]]:
         """Return f and every g as forms, which g are to be 0, and their multipliers."""
-        rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(self.values) - 1)
-        constants = [stored["offset"], *(-x for x in arrays["problem_limits"][1])]
-        whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
-        forms = [{name: c for name, c in zip(self.values, row, strict=True) if c} for row in whole]
-        return forms, list(map(bool, arrays["problem_equality"][1])), list(map(Fraction, arrays["gamma"][1]))
+
+    @abc.abstractmethod
+    def proof(self) -> Form:
+        """Return a form over Psi that is nowhere above w f + gamma . g."""
 
     def enclose(self, form: Form) -> Span:
         return add(times(span(c), self.values[name]) for name, c in form.items())
@@ -234,10 +236,6 @@ class Problem:
         """Bound the sum of the absolute values of the terms of a form."""
         return math.ceil(sum(abs(c) * self.sizes[name] for name, c in form.items()))
 
-    def proof(self) -> Form:
-        """Return a form over Psi that is nowhere above w f + gamma . g."""
-        return combine(zip([self.weight, *self.gamma], self.forms, strict=True))
-
     @cached_property
     def bound(self) -> int:
         """A number below w f + gamma . g of every policy."""
@@ -245,6 +243,21 @@ class Problem:
             raise ValueError("the multiplier of an inequality is negative")
         form = self.proof()
         return self.model.least(form) + span(form.get(None, Fraction(0)))[0]
+
+
+@final
+class LinearAnswer(AbstractAnswer):
+    """f and g with their coefficients in the file."""
+
+    def state(self, stored: dict[str, Any], arrays: Arrays) -> tuple[list[Form], list[bool], list[Fraction]]:
+        rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(self.values) - 1)
+        constants = [stored["offset"], *(-x for x in arrays["problem_limits"][1])]
+        whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
+        forms = [{name: c for name, c in zip(self.values, row, strict=True) if c} for row in whole]
+        return forms, list(map(bool, arrays["problem_equality"][1])), list(map(Fraction, arrays["gamma"][1]))
+
+    def proof(self) -> Form:
+        return combine(zip([self.weight, *self.gamma], self.forms, strict=True))
 
 
 # --- The claims ---
@@ -259,10 +272,11 @@ def at_most(exact: int, stated: float, what: str, sign: int = 1) -> tuple[bool, 
     return exact <= sign * Fraction(stated) * ONE, f"{what} {sign * exact / ONE!r}"
 
 
-class Line:
+@final
+class StatedConstraint:
     """A constraint: the forms of its entries, which are sign (value - limit), and the claims on them."""
 
-    def __init__(self, problem: Problem, line: list[Any], stated: dict[str, Any], start: int) -> None:
+    def __init__(self, problem: AbstractAnswer, line: list[Any], stated: dict[str, Any], start: int) -> None:
         (name, sense, sign, limits), rows = line, slice(start, start + len(line[3]))
         signs, equal = {"<=": (1,), ">=": (-1,), "==": (1, -1)}[sense], {sense == "=="}
         if (
@@ -300,11 +314,11 @@ class Line:
         return max(found, default=(False, "no entry has this limit"))
 
 
-def tests(manifest: dict[str, Any], problem: Problem) -> Iterator[tuple[str, Test]]:
+def tests(manifest: dict[str, Any], problem: AbstractAnswer) -> Iterator[tuple[str, Test]]:
     """Yield every claim with its test, which returns whether it holds, and why."""
-    claims, f, start, lines = manifest["claims"], problem.forms[0], 0, list[Line]()
+    claims, f, start, lines = manifest["claims"], problem.forms[0], 0, list[StatedConstraint]()
     for line, stated in zip(manifest["lines"], claims["constraints"], strict=True):
-        lines.append(Line(problem, line, stated, start))
+        lines.append(StatedConstraint(problem, line, stated, start))
         start += len(line[3])
     if start != len(problem.equality):
         raise ValueError("constraints and rows do not match")
@@ -338,15 +352,19 @@ def tests(manifest: dict[str, Any], problem: Problem) -> Iterator[tuple[str, Tes
         yield from line.tests()
 
 
-def verify(path: str, problem: type[Problem] = Problem) -> list[Verdict]:
+def verify(path: str, convex: type[AbstractAnswer] | None = None) -> list[Verdict]:
     """Decide every claim of a file."""
     manifest, arrays = read(path)
     if manifest["kind"] != "solution":
-        return [
-            Verdict("not decided", "every claim", f"this program cannot read a file of the kind {manifest['kind']}")
-        ]
-    verdicts = []
-    for claim, test in tests(manifest, problem(manifest, arrays)):
+        return [Verdict("not decided", "every claim", f"a file of the kind {manifest['kind']} is not known here")]
+    kind, verdicts = convex if "functions" in manifest["problem"] else LinearAnswer, []
+    try:
+        if kind is None:
+            raise NotDecidedError("the problem is not linear: verify_convex.py knows more functions")
+        answer = kind(manifest, arrays)
+    except NotDecidedError as why:
+        return [Verdict("not decided", "every claim", str(why))]
+    for claim, test in tests(manifest, answer):
         try:
             holds, reason = test()
             verdicts.append(Verdict("proved" if holds else "refuted", claim, reason))
@@ -357,10 +375,10 @@ def verify(path: str, problem: type[Problem] = Problem) -> list[Verdict]:
     return verdicts
 
 
-def main(paths: list[str], problem: type[Problem] = Problem) -> int:
+def main(paths: list[str], convex: type[AbstractAnswer] | None = None) -> int:
     """Print a line for every claim of a file, and return the exit code."""
     try:
-        verdicts = verify(*paths, problem=problem)
+        verdicts = verify(*paths, convex=convex)
     except Exception as why:  # whatever a damaged file makes of its reader
         print(f"{' '.join(paths)} cannot be read: {why!r}", file=sys.stderr)
         return 5

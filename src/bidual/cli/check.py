@@ -29,10 +29,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Check one file."""
     if args.exact:
-        from bidual.certificate import verify
+        from bidual.certificate.verify import main
+        from bidual.certificate.verify_convex import ConvexAnswer
         from bidual.storage import find_saved
 
-        return verify.main([str(find_saved(args.solution))])
+        return main([str(find_saved(args.solution))], ConvexAnswer)
     from bidual.storage import check
 
     show(check(args.solution))

@@ -9,7 +9,7 @@ import numpy as np
 from bidual._base import archive
 from bidual._base.errors import ArchiveError
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.certificate import Certificate, Evidence, Record, certify, multipliers, slopes_of
 from bidual.certificate.constraints import Goal, status_of
 from bidual.certificate.rounding import with_rounding
 from bidual.problem.features import Psi
@@ -32,6 +32,8 @@ def save(
     """Write evidence and claims to one file."""
     lists = evidence.mdp.successors
     problem, arrays = pack_program(evidence.program)
+    curved = evidence.program.curved
+    proof = {} if curved is None else slopes_of(evidence, curved, problem["functions"], arrays)
     archive.write(
         path,
         KIND,
@@ -54,6 +56,7 @@ def save(
             "gamma": evidence.record.gamma,
             "auxiliary": evidence.auxiliary,
             **pack_constants(lines, evidence.program),
+            **proof,
             **{f"problem_{name}": array for name, array in arrays.items()},
         },
     )

@@ -1,0 +1,138 @@
+"""Slopes of the functions in a convex problem, for a proof that needs no cone form (`verify_convex`).
+
+A record proves that w f + gamma . g is at least constant + theta . y. Every convex function in it then has slopes s,
+one for each of its arguments, whose sum over all functions is theta: the multipliers of a cone form contain them,
+but under no name. Images seldom enter two functions, so that theta alone tells them; where arguments share images, the
+shortest s is taken, and a function within another one gets the least weight that its slopes need.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+from bidual.certificate._convex import image_reach
+from bidual.certificate._cuts import cut_of, multipliers
+from bidual.certificate._types import Evidence
+from bidual.certificate.verify import NotDecidedError
+from bidual.certificate.verify_convex import Leaf, Tree, difference, entries
+from bidual.problem.convex import ConvexProgram
+
+_MOST_SHARED = 1500  # numbers of a dense least-squares problem
+
+# The least weight w under which slopes s are those of a function that grows like its argument (Fenchel: a dual norm).
+_LEAST_WEIGHT = {
+    "norm": lambda s, p: float(np.linalg.norm(s)),
+    "norm1": lambda s, p: float(np.abs(s).max()),
+    "norm_inf": lambda s, p: float(np.abs(s).sum()),
+    "max": lambda s, p: float(np.maximum(s, 0.0).sum()),
+    "sum_largest": lambda s, p: max(float(np.maximum(s, 0.0).sum()) / float(p), float(np.max(s))),
+}
+
+
+def slopes_of(
+    evidence: Evidence, program: ConvexProgram, stored: dict, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the multipliers of the constraints and, where they are found, the slopes of the functions.
+
+    Args:
+        evidence: what is certified.
+        program: its program.
+        stored: the expressions as JSON values, as they are saved.
+        arrays: and their constants.
+    """
+    gamma = multipliers(program, evidence.record)
+    found = {"multipliers": gamma}
+    cut = cut_of(program, evidence.record, image_reach(evidence, program))
+    if cut is None:
+        return found
+    try:
+        tree = Tree(
+            stored, {f"problem_{name}": (array.shape, array.ravel().tolist()) for name, array in arrays.items()}
+        )
+        parts = [tree.read(stored["objective"])]
+        parts += [entries([tree.read(side) for side in sides], difference) for sides in stored["sides"]]
+    except NotDecidedError:
+        return found
+    weights = [evidence.record.objective_weight, *gamma.tolist()]
+    forms = [form for part in parts for form in part.forms.values()]
+    slopes = _distribute(tree.leaves, forms, weights, cut.slope)
+    return found if slopes is None else {**found, "slopes": np.concatenate([*slopes, np.zeros(0)])}
+
+
+def _distribute(
+    leaves: list[Leaf], forms: list, weights: list[float], theta: Float[np.ndarray, "n"]
+) -> list[Float[np.ndarray, "k"]] | None:
+    """Distribute theta over the arguments of all functions."""
+    slots = [(n, j, form) for n, leaf in enumerate(leaves) for j, form in enumerate(leaf.arguments)]
+    slopes = [np.zeros(len(leaf.arguments)) for leaf in leaves]
+    shared = [(n, j, form) for n, j, form in slots if any(name and name[0] == "y" for name in form)]
+    rest = theta.copy()
+    for weight, form in zip(weights, forms, strict=True):
+        for name, c in form.items():
+            if name and name[0] == "y":
+                rest[name[1]] -= weight * float(c)
+    values = _solve([form for *_, form in shared], rest)
+    if values is None:
+        return None
+    for (n, j, _), value in zip(shared, values, strict=True):
+        slopes[n][j] = value
+    if not _nest(leaves, slopes):
+        return None
+    _fill(leaves, slopes, forms, weights)
+    return slopes
+
+
+def _solve(arguments: list, rest: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"] | None:
+    """Find the shortest slopes of these arguments whose sum is `rest`; None where there are too many."""
+    entries = [
+        (name[1], k, float(c))
+        for k, form in enumerate(arguments)
+        for name, c in form.items()
+        if name and name[0] == "y"
+    ]
+    rows, columns, values = (
+        (np.array(part) for part in zip(*entries, strict=True)) if entries else (np.zeros(0, int),) * 3
+    )
+    if len(set(rows.tolist())) == len(rows) and len(set(columns.tolist())) == len(columns):
+        found = np.zeros(len(arguments))
+        found[columns] = rest[rows] / values
+        return found
+    if max(len(arguments), rest.size) > _MOST_SHARED:
+        return None
+    A = sp.csr_array((values, (rows, columns)), shape=(rest.size, len(arguments))).toarray()
+    found = np.linalg.lstsq(A, rest, rcond=None)[0]
+    return found + np.linalg.lstsq(A, rest - A @ found, rcond=None)[0]
+
+
+def _nest(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]]) -> bool:
+    """Set the slopes of arguments that are functions themselves; return whether all of them have a least weight."""
+    for n, leaf in enumerate(leaves):
+        for j, form in enumerate(leaf.arguments):
+            for name, c in form.items():
+                if name and name[0] == "leaf":
+                    inner = leaves[name[1]]
+                    if inner.function not in _LEAST_WEIGHT:
+                        return False
+                    least = _LEAST_WEIGHT[inner.function](slopes[name[1]], inner.p)
+                    slopes[n][j] = least / float(c) * (1 + 2.0**-50)
+    return True
+
+
+def _fill(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]], forms: list, weights: list[float]) -> None:
+    """Give what is left of a function's weight to its largest constant argument, where slopes have to sum to it."""
+    weight = np.zeros(len(leaves))
+    for w, form in zip(weights, forms, strict=True):
+        _add(weight, form, w)
+    for n, leaf in reversed(list(enumerate(leaves))):
+        constants = [j for j, form in enumerate(leaf.arguments) if set(form) <= {None}]
+        if leaf.function in ("max", "log_sum_exp", "sum_largest") and constants:
+            largest = max(constants, key=lambda j: leaf.arguments[j].get(None, 0))
+            slopes[n][largest] = max(weight[n] - slopes[n].sum(), 0.0)
+        for s, form in zip(slopes[n], leaf.arguments, strict=True):
+            _add(weight, form, s)
+
+
+def _add(weight: Float[np.ndarray, "leaves"], form: dict, w: float) -> None:
+    for name, c in form.items():
+        if name and name[0] == "leaf":
+            weight[name[1]] += w * float(c)
