@@ -11,8 +11,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -21,7 +23,8 @@ from safetensors.numpy import load, save
 
 import bidual as bd
 from bidual._base.archive import digest
-from bidual.certificate import verify
+from bidual.certificate import verify, verify_convex
+from bidual.certificate.verify_convex import ConvexAnswer
 from bidual.cli import main
 from tests.helpers import SHAPES, random_instance
 
@@ -232,19 +235,30 @@ def test_a_flipped_bit_is_noticed(optimal, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_it_runs_alone_with_the_standard_library(optimal, tmp_path):
-    shutil.copy(SOURCE, tmp_path / "verify.py")
+PROBE = """
+import runpy, sys
+sys.path.insert(0, ".")
+sys.argv = ["", "x.bidual"]
+try:
+    runpy.run_path(SCRIPT, run_name="__main__")
+except SystemExit:
+    print(sorted({name.split(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"), [("verify.py", ["-I", "-S"]), ("verify_convex.py", ["-E", "-s", "-S"])]
+)  # isolated (-I), a script cannot import the file beside it
+def test_it_runs_alone_with_the_standard_library(optimal, tmp_path, script, flags):
+    for name in {"verify.py", script}:
+        shutil.copy(SOURCE.parent / name, tmp_path)
     shutil.copy(optimal, tmp_path / "x.bidual")
-    command = [sys.executable, "-I", "-S", "verify.py", "x.bidual"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *flags, script, "x.bidual"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {line.split()[0] for line in done.stdout.splitlines()} == {"proved"}
-    probe = (
-        "import runpy, sys; sys.argv = ['verify.py', 'x.bidual']\ntry: runpy.run_path('verify.py', run_name='__main__')"
-    )
-    probe += "\nexcept SystemExit: print(sorted(m.split('.')[0] for m in sys.modules), file=sys.stderr)"
+    probe = PROBE.replace("SCRIPT", repr(script))
     done = subprocess.run([sys.executable, "-I", "-S", "-c", probe], cwd=tmp_path, capture_output=True, text=True)
-    assert set(ast.literal_eval(done.stderr)) <= {*sys.stdlib_module_names, "__main__"}
+    assert set(ast.literal_eval(done.stderr)) <= {*sys.stdlib_module_names, "__main__", "verify"}
 
 
 def test_it_is_short_and_imports_nothing_of_ours():
@@ -268,3 +282,130 @@ def test_learned_answers_are_not_decided(capsys):
     golden = Path(__file__).parents[1] / "golden" / "files" / "linear.bidual"
     assert main(["check", "--exact", str(golden)]) == 4
     assert "not decided" in capsys.readouterr().out
+
+
+# --- Convex problems ---
+
+
+def convex_problem(name):
+    """Some convex problem over one small model: every kind of function, kinks and free variables included."""
+    instance = random_instance(3, (4, 3, 3, 5))
+    x = instance.mdp.embedding(visits=True, a=instance.signals[0], b=instance.signals[1])
+    mean, a, b = cp.sum(x.visits, axis=0) / 5, cp.sum(x.a), cp.sum(x.b)
+    parts: Any = {"mean": mean, "squares": cp.sum(cp.square(x.visits), axis=1)}  # CVXPY's types know no index of a sum
+    target, v, w = np.array([0.1, 0.2, 0.3, 0.4]), cp.Variable(), cp.Variable(4)
+    objective, limits = {
+        "norms": (cp.norm(mean - target) + cp.norm1(x.a) + cp.norm_inf(x.b), {"ball": cp.norm(x.a) <= 3.0}),
+        "kink": (cp.norm(a), {"b": b <= 1.0}),
+        "squares": (cp.sum_squares(mean - target) + cp.square(a) + cp.quad_over_lin(x.b, 20 + a), {"b": b == 0.1}),
+        "entropy": (-cp.sum(cp.entr(mean)), {"log": cp.log(parts["mean"][0] + 0.1) >= -3.0}),
+        "divergences": (cp.sum(cp.kl_div(mean, target)) + cp.sum(cp.rel_entr(target, mean + 0.1)), {}),
+        "exponentials": (cp.exp(a / 5) + cp.logistic(b) + cp.log_sum_exp(x.a), {}),
+        "pieces": (cp.max(x.a) + cp.sum(cp.pos(x.b)) + cp.sum_largest(mean, 1.5) - cp.min(x.b), {}),
+        "huber": (cp.sum(cp.huber(x.a - 0.3, 0.5)), {}),
+        "nested": (cp.square(cp.norm(mean - target)) + cp.maximum(cp.norm(x.a), cp.abs(b), 0.1), {}),
+        "affine": (np.arange(4) @ cp.square(mean) + parts["squares"][0] / 2 + cp.square(a), {}),
+        "quadratic": (cp.quad_form(mean, np.diag([1.0, 2.0, 3.0, 0.0]) + 0.1), {}),
+        "spread": (cp.std(x.a) + cp.tv(mean), {}),
+        "shortfall": (v + 2 * cp.sum(cp.pos(x.a - v)) / 5, {}),
+        "ball": (cp.norm1(mean - w), {"ball": cp.norm(w - target) <= 0.05}),
+        "box": (cp.norm(mean - w), {"low": w >= 0.1, "high": w <= 0.3}),
+        "feasible": (0 * a, {"square": cp.sum_squares(mean) <= 0.9}),
+        "infeasible": (a, {"ball": cp.norm(mean) <= 0.1, "b": b <= 100.0}),
+        "infeasible entropy": (a, {"spread": cp.sum(cp.entr(mean)) >= 1.5}),
+    }[name]
+    return bd.Problem(cp.Minimize(objective), limits), instance.mdp
+
+
+CONVEX = (
+    *("norms", "kink", "squares", "entropy", "divergences", "exponentials", "pieces", "huber", "nested", "affine"),
+    *("quadratic", "spread", "shortfall", "ball", "box", "feasible", "infeasible", "infeasible entropy"),
+)
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_every_claim_on_a_convex_problem_is_proved_and_no_better_one(name, tmp_path):
+    path = tmp_path / "x.bidual"
+    solution = bd.solve(*convex_problem(name), gap=1e-5)
+    solution.save(path)
+    assert solution.status == ("infeasible" if "infeasible" in name else "optimal")
+    found = outcomes(path, convex=ConvexAnswer)
+    assert set(found.values()) == {"proved"}, found
+    answer = ConvexAnswer(*verify.read(str(path)))
+    if solution.status == "infeasible":
+        rewrite(path, lambda m, arrays: arrays["multipliers"].__imul__(0.0))
+        assert outcomes(path, convex=ConvexAnswer)["status infeasible"] == "refuted"
+        return
+    false = {
+        "upper": double_below(Fraction(answer.enclose(answer.forms[0])[0], verify.ONE)),
+        "lower": double_above(Fraction(answer.bound, verify.ONE) + Fraction(1, 2**200)),
+        "value": solution.value - 1e-6,
+    }
+    for claim, number in false.items():
+        rewrite(path, lambda m, _, c=claim, x=number: m["claims"].update({c: x}))
+        assert outcomes(path, convex=ConvexAnswer)[claim] == "refuted", claim
+
+
+@pytest.mark.parametrize("name", ["norms", "squares", "entropy", "pieces", "ball"])
+def test_any_slopes_prove_something_true(name, tmp_path):
+    """Weak duality: whatever slopes and multipliers a file has, what they prove is below every policy."""
+    path, rng = tmp_path / "x.bidual", np.random.default_rng(0)
+    solution = bd.solve(*convex_problem(name))
+    solution.save(path)
+    for _ in range(10):
+        noise = rng.choice([1e-12, 1e-3, 1.0])
+
+        def shake(manifest, arrays, noise=noise):
+            arrays["slopes"][:] += noise * rng.normal(size=arrays["slopes"].shape)
+            arrays["multipliers"][:] = abs(arrays["multipliers"] + noise * rng.normal(size=arrays["multipliers"].shape))
+
+        rewrite(path, shake)
+        try:
+            bound = ConvexAnswer(*verify.read(str(path))).bound / verify.ONE
+        except verify.NotDecidedError:
+            continue
+        assert bound <= solution.upper + 1e-9  # limits hold to 1e-9
+
+
+def test_unknown_functions_are_named(tmp_path):
+    instance = random_instance(3, (4, 3, 3, 5))
+    x = instance.mdp.embedding(visits=True)
+    problem = bd.Problem(cp.Minimize(cp.norm(cp.sum(x.visits, axis=0) / 5, 3)))
+    bd.solve(problem, instance.mdp).save(tmp_path / "x.bidual")
+    (verdict,) = verify.verify(str(tmp_path / "x.bidual"), ConvexAnswer)
+    assert verdict.outcome == "not decided"
+    assert "Pnorm with the exponent 3" in verdict.reason
+    (verdict,) = verify.verify(str(tmp_path / "x.bidual"))
+    assert "verify_convex.py" in verdict.reason
+
+
+def exact(function, *numbers):
+    low, high = function(*(verify.span(x) for x in numbers))
+    assert high - low < 1 << 60
+    return Fraction(low, verify.ONE), Fraction(high, verify.ONE)
+
+
+@pytest.mark.parametrize("x", [1e-20, 1e-3, 0.5, 0.999, 1.0, 1.5, 2.0, 10.0, 1e9, 1e60])
+def test_logarithms_and_exponentials_are_enclosed(x):
+    """By 60 digits of the decimal module, which rounds correctly."""
+    with localcontext() as context:
+        context.prec = 60
+        margin = Fraction(1, 10**50)
+        low, high = exact(verify_convex.ln, x)
+        assert abs(Fraction(Decimal(x).ln()) - low) <= margin * max(1, abs(low))
+        assert low <= high
+        for y in (math.log(x) / 2, -math.log(x) / 2):
+            low, high = (Fraction(end, verify.ONE) for end in verify_convex.exp(verify.span(y)))
+            truth = Fraction(Decimal(y).exp())
+            assert low - margin * truth <= truth <= high + margin * truth
+            assert high - low <= margin * max(1, truth)
+
+
+def test_an_enclosure_holds_between_its_ends():
+    """ln(exp(x)) and sqrt(x)^2 hold x, for rounding is outward."""
+    for x in np.random.default_rng(0).normal(size=50) * 5:
+        low, high = verify_convex.ln(verify_convex.exp(verify.span(float(x))))
+        assert low <= verify.span(float(x))[0] <= high
+        root = verify_convex.root(verify.span(abs(float(x))))
+        low, high = verify.times(root, root)
+        assert low <= verify.span(abs(float(x)))[0] <= high

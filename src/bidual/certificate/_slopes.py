@@ -28,6 +28,12 @@ _LEAST_WEIGHT = {
     "sum_largest": lambda s, p: max(float(np.maximum(s, 0.0).sum()) / float(p), float(np.max(s))),
 }
 
+# The slope of the first argument, in units of the weight, at which the second has the given one.
+_DIVERGENCES = {
+    "rel_entr": lambda r: 1 + np.log(max(-r, 1e-300)),
+    "kl_div": lambda r: np.log(max(1 - r, 1e-300)),
+}
+
 
 def slopes_of(
     evidence: Evidence, program: ConvexProgram, stored: dict, arrays: dict[str, np.ndarray]
@@ -61,7 +67,7 @@ def slopes_of(
 
 def _distribute(
     leaves: list[Leaf], forms: list, weights: list[float], theta: Float[np.ndarray, "n"]
-) -> list[Float[np.ndarray, "k"]] | None:
+) -> list[np.ndarray] | None:
     """Distribute theta over the arguments of all functions."""
     slots = [(n, j, form) for n, leaf in enumerate(leaves) for j, form in enumerate(leaf.arguments)]
     slopes = [np.zeros(len(leaf.arguments)) for leaf in leaves]
@@ -104,7 +110,7 @@ def _solve(arguments: list, rest: Float[np.ndarray, "n"]) -> Float[np.ndarray, "
     return found + np.linalg.lstsq(A, rest - A @ found, rcond=None)[0]
 
 
-def _nest(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]]) -> bool:
+def _nest(leaves: list[Leaf], slopes: list[np.ndarray]) -> bool:
     """Set the slopes of arguments that are functions themselves; return whether all of them have a least weight."""
     for n, leaf in enumerate(leaves):
         for j, form in enumerate(leaf.arguments):
@@ -118,7 +124,7 @@ def _nest(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]]) -> bool:
     return True
 
 
-def _fill(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]], forms: list, weights: list[float]) -> None:
+def _fill(leaves: list[Leaf], slopes: list[np.ndarray], forms: list, weights: list[float]) -> None:
     """Give what is left of a function's weight to its largest constant argument, where slopes have to sum to it."""
     weight = np.zeros(len(leaves))
     for w, form in zip(weights, forms, strict=True):
@@ -128,6 +134,8 @@ def _fill(leaves: list[Leaf], slopes: list[Float[np.ndarray, "k"]], forms: list,
         if leaf.function in ("max", "log_sum_exp", "sum_largest") and constants:
             largest = max(constants, key=lambda j: leaf.arguments[j].get(None, 0))
             slopes[n][largest] = max(weight[n] - slopes[n].sum(), 0.0)
+        if leaf.function in _DIVERGENCES and constants == [0] and weight[n] > 0:
+            slopes[n][0] = weight[n] * _DIVERGENCES[leaf.function](slopes[n][1] / weight[n])
         for s, form in zip(slopes[n], leaf.arguments, strict=True):
             _add(weight, form, s)
 

@@ -7,10 +7,9 @@ and claims. Its numbers are doubles, hence rationals, and every claim on them is
   every state (visits) and of every pair (occupancy) where it asks for them; Psi is their expectation under the policy.
   The problem: minimise f with g <= 0 (or == 0), here linear in Psi; ``verify_convex.py`` knows more functions.
 * Arithmetic. A `Span` encloses a number by two integers in units of 2^-256: the lower rounded down, the upper up.
-* What the policy reaches: its f and g are enclosed by following it forward.
-* What no policy beats. With multipliers gamma, at least 0 for inequalities, a policy that keeps the constraints has
-  f >= f + gamma . g, and backward induction gives the least value of that over all policies. Where the least
-  gamma . g is above 0, no policy keeps them all.
+* Bounds. The policy's f and g are enclosed by following it forward. With multipliers gamma (>= 0 for inequalities)
+  a policy that keeps the constraints has f >= f + gamma . g, and backward induction gives the least value of that over
+  all policies. Where the least gamma . g is above 0, no policy keeps them all.
 * A bound must hold exactly. A rounded number (value, violation, price) states nine digits of the amounts in its sum,
   and a limit holds where the exact violation is below 1e-9 times the largest of 1, the limit and these amounts.
 
@@ -18,10 +17,10 @@ Exit codes: 0 all proved, 1 something refuted, 4 something not decided, 5 FILE c
 """
 
 import abc
-import array
 import hashlib
 import json
 import math
+import struct
 import sys
 import zipfile
 from collections import defaultdict
@@ -37,7 +36,7 @@ NINE_DIGITS = Fraction(1, 10**9)
 Span = tuple[int, int]
 Form = dict[Any, Fraction]  # an affine form: coefficients by the names of numbers, the constant under None
 Arrays = dict[str, tuple[tuple[int, ...], list[Any]]]  # shapes, and numbers in row-major order
-Test = Callable[[], tuple[bool, str]]
+Test = Callable[[], tuple[bool, str]]  # whether a claim holds, and why
 
 
 class NotDecidedError(Exception):
@@ -52,13 +51,11 @@ class Verdict(NamedTuple):
     reason: str
 
 
-# --- The file: a zip of manifest.json and arrays.safetensors, uncompressed, with a checksum over both ---
+# --- The file: a zip of manifest.json and arrays.safetensors, with a checksum over both ---
 
 
 def read(path: str) -> tuple[dict[str, Any], Arrays]:
     with zipfile.ZipFile(path) as file:
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.infolist()):
-            raise ValueError("it is compressed")
         manifest, blob = json.loads(file.read("manifest.json")), file.read("arrays.safetensors")
     checksum = manifest.pop("sha256")
     if hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest() != checksum:
@@ -69,13 +66,11 @@ def read(path: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def _numbers(entry: dict[str, Any], blob: bytes) -> list[Any]:
-    found = array.array({"F64": "d", "I64": "q", "I32": "i", "BOOL": "b"}[entry["dtype"]])
-    found.frombytes(blob[slice(*entry["data_offsets"])])
-    if sys.byteorder == "big":
-        found.byteswap()
-    if len(found) != math.prod(entry["shape"]) or not all(map(math.isfinite, found)):
-        raise ValueError("an array has the wrong size, or holds NaN or infinity")
-    return found.tolist()
+    code = {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}[entry["dtype"]]
+    found = struct.unpack(f"<{math.prod(entry['shape'])}{code}", blob[slice(*entry["data_offsets"])])
+    if not all(map(math.isfinite, found)):
+        raise ValueError("an array holds NaN or infinity")
+    return list(found)
 
 
 def cut(row: list[Any], width: int) -> list[list[Any]]:
@@ -105,7 +100,7 @@ def size(a: Span) -> Span:
     return max(a[0], -a[1], 0), max(-a[0], a[1])
 
 
-def combine(terms: Iterable[tuple[Fraction, Form]]) -> Form:
+def combine(terms: Iterable[tuple[Fraction | int, Form]]) -> Form:
     found: Form = defaultdict(Fraction)
     for c, form in terms:
         for name, x in form.items():
@@ -136,16 +131,14 @@ class Model:
         (_, self.signals, *_), psi = arrays["psi"]
         n, allowed = S * A, arrays["allowed"][1]
         self.S, self.A, self.start = S, A, _distribution(arrays["initial"][1])
-        for name, shape in (("next_states", (S, A, K)), ("probabilities", (S, A, K)), ("psi", (self.signals, S, A))):
-            if arrays[name][0][0] not in (1, self.H) or arrays[name][0][1:] != shape or manifest["horizon"] != self.H:
-                raise ValueError(f"{name} does not fit the policy")
-        if len(allowed) != n or len(self.start[0]) != S or not all(0 <= s < S for s in states):
-            raise ValueError("the model is not complete")
+        shapes = {"next_states": (S, A, K), "probabilities": (S, A, K), "psi": (self.signals, S, A)}
+        fits = [arrays[x][0][0] in (1, self.H) and arrays[x][0][1:] == shape for x, shape in shapes.items()]
+        sizes = (manifest["horizon"], len(allowed), len(self.start[0])) == (self.H, n, S)
+        if not (all(fits) and sizes and all(0 <= s < S for s in states)):
+            raise ValueError("model, features and policy do not fit each other")
         self.actions = [[a for a in range(A) if allowed[s * A + a]] for s in range(S)]
-        unused = [1.0] + [0.0] * (K - 1)
-        rows = cut(arrays["probabilities"][1], K)
-        laws = cut([_distribution(row if allowed[i % n] else unused) for i, row in enumerate(rows)], n)
-        ways = cut(cut(states, K), n)
+        rows, ways = cut(arrays["probabilities"][1], K), cut(cut(states, K), n)
+        laws = cut([_distribution(row) if allowed[i % n] else ([0] * K, 1) for i, row in enumerate(rows)], n)
         self.law = [(laws[h % len(laws)], ways[h % len(ways)]) for h in range(self.H)]
         pays = cut([[span(x) for x in row] for row in cut(psi, n)], self.signals)
         self.psi = [pays[h % len(pays)] if pays else [] for h in range(self.H)]
@@ -156,7 +149,6 @@ class Model:
             raise ValueError("the policy takes an action that its state does not allow")
 
     def peak(self, h: int, k: int) -> int:
-        """Return the largest absolute value of a feature."""
         return max(size(x)[1] for x in self.psi[h][k]) if k < self.signals else ONE
 
     def follow(self) -> dict[tuple[int, int], Span]:
@@ -187,15 +179,12 @@ class Model:
             if (costs, self.psi[h]) != before:
                 before, pay = (costs, self.psi[h]), self._pay(costs, self.psi[h])
             rows, ways = self.law[h]
-            Q = [
-                cost + sum(map(mul, row, map(V.__getitem__, to))) // whole
-                for cost, (row, whole), to in zip(pay, rows, ways, strict=True)
-            ]
+            steps = zip(pay, rows, ways, strict=True)
+            Q = [x + sum(map(mul, row, map(V.__getitem__, to))) // whole for x, (row, whole), to in steps]
             V = [min(Q[s * self.A + a] for a in actions) for s, actions in enumerate(self.actions)]
         return sum(map(mul, self.start[0], V)) // self.start[1]
 
     def _pay(self, costs: dict[Any, Span], psi: list[list[Span]]) -> list[int]:
-        """Return the least that every pair can pay in a step."""
         pay, second = [0] * (self.S * self.A), self.signals + self.S * self.visits
         for k, cost in costs.items():
             if k < self.signals:
@@ -218,8 +207,9 @@ class AbstractAnswer(abc.ABC):
         self.values: dict[Any, Span] = {None: (ONE, ONE), **self.model.follow()}
         self.sizes = {name: self.model.peak(*name) if name else ONE for name in self.values}
         self.forms, self.equality, self.gamma = self.state(manifest["problem"], arrays)
-        if self.weight not in (0, 1) or not len(self.forms) - 1 == len(self.equality) == len(self.gamma):
-            raise ValueError("rows and multipliers do not match")
+        counts = {len(self.forms) - 1, len(self.equality), len(self.gamma), sum(len(x[3]) for x in manifest["lines"])}
+        if self.weight not in (0, 1) or len(counts) > 1:
+            raise ValueError("constraints, rows and multipliers do not match")
 
     @abc.abstractmethod
     def state(self, stored: dict[str, Any], arrays: Arrays) -> tuple[list[Form], list[bool], list[Fraction]]:
@@ -264,12 +254,11 @@ class LinearAnswer(AbstractAnswer):
 
 
 def nearly(stated: float, exact: Span, amount: int) -> tuple[bool, str]:
-    """Decide whether a rounded number is right to nine digits of an amount."""
     return all(abs(Fraction(stated) * ONE - x) <= NINE_DIGITS * amount for x in exact), f"exactly {exact[0] / ONE!r}"
 
 
 def at_most(exact: int, stated: float, what: str, sign: int = 1) -> tuple[bool, str]:
-    return exact <= sign * Fraction(stated) * ONE, f"{what} {sign * exact / ONE!r}"
+    return exact <= Fraction(stated) * sign * ONE, f"{what} {sign * exact / ONE!r}"
 
 
 @final
@@ -279,11 +268,8 @@ class StatedConstraint:
     def __init__(self, problem: AbstractAnswer, line: list[Any], stated: dict[str, Any], start: int) -> None:
         (name, sense, sign, limits), rows = line, slice(start, start + len(line[3]))
         signs, equal = {"<=": (1,), ">=": (-1,), "==": (1, -1)}[sense], {sense == "=="}
-        if (
-            sign not in signs
-            or set(problem.equality[rows]) != equal
-            or (name, sense) != (stated["name"], stated["sense"])
-        ):
+        as_stated = sign in signs and (name, sense) == (stated["name"], stated["sense"])
+        if not as_stated or set(problem.equality[rows]) != equal:
             raise ValueError(f"constraint {name!r} does not fit its rows")
         self.problem, self.stated, self.sign, self.limits = problem, stated, int(sign), list(map(Fraction, limits))
         self.forms, self.gamma, self.equal = problem.forms[1:][rows], problem.gamma[rows], sense == "=="
@@ -309,21 +295,26 @@ class StatedConstraint:
         """Decide whether an entry with the stated limit has the stated value."""
         limit, sign = Fraction(self.stated["limit"]), Fraction(self.sign)
         forms = [form for form, x in zip(self.forms, self.limits, strict=True) if x == limit]
-        exact = [self.problem.enclose(combine([(sign, form), (limit, {None: Fraction(1)})])) for form in forms]
-        found = [nearly(self.stated["value"], x, self.amount) for x in exact]
-        return max(found, default=(False, "no entry has this limit"))
+        exact = [combine([(sign, form), (1, {None: limit})]) for form in forms]
+        found = [nearly(self.stated["value"], self.problem.enclose(x), self.amount) for x in exact]
+        holds, reason = max(found, default=(False, "no entry has this limit"))
+        constants = {float(form.get(None, 0)) for form in exact} - {0.0}
+        return holds, f"{reason}, of which {constants} is a constant in FILE" if constants else reason
 
 
 def tests(manifest: dict[str, Any], problem: AbstractAnswer) -> Iterator[tuple[str, Test]]:
-    """Yield every claim with its test, which returns whether it holds, and why."""
+    """Yield every claim with its test."""
     claims, f, start, lines = manifest["claims"], problem.forms[0], 0, list[StatedConstraint]()
     for line, stated in zip(manifest["lines"], claims["constraints"], strict=True):
         lines.append(StatedConstraint(problem, line, stated, start))
         start += len(line[3])
-    if start != len(problem.equality):
-        raise ValueError("constraints and rows do not match")
     sign = {"minimize": 1, "maximize": -1}[claims["sense"]]
     reach, beat = ("upper", "lower")[::sign]  # what the policy reaches, and what no policy beats
+
+    def least() -> int:
+        if problem.weight == 0:
+            raise ValueError("the multipliers are those of a clash")
+        return problem.bound
 
     def status() -> tuple[bool, str]:
         if claims["status"] == "infeasible":
@@ -333,21 +324,18 @@ def tests(manifest: dict[str, Any], problem: AbstractAnswer) -> Iterator[tuple[s
             return not wrong, f"it does not keep {wrong}" if wrong else "the policy keeps every limit"
         goal, relative = manifest["goal"]
         most = goal * (max(abs(claims["lower"]), abs(claims["upper"])) if relative else 1)
-        return claims["status"] == "optimal" and claims[
-            "gap"
-        ] <= most, f"the policy keeps every limit; the goal is {goal}"
+        closed = claims["status"] == "optimal" and claims["gap"] <= most
+        return closed, f"the policy keeps every limit; the goal is a gap of {goal}"
 
     if claims["status"] != "undecided":  # which claims nothing
         yield f"status {claims['status']}", status
-    value = combine([(Fraction(sign), f)])
-    yield "value", lambda: nearly(claims["value"], problem.enclose(value), problem.amount(f))
+    yield "value", lambda: nearly(claims["value"], problem.enclose(combine([(sign, f)])), problem.amount(f))
     if claims[reach] is not None:
         yield reach, lambda: at_most(problem.enclose(f)[1], claims[reach], "the policy reaches", sign)
     if claims[beat] is not None:
-        stated = sign * Fraction(claims[beat]) * ONE if problem.weight else math.inf
-        yield beat, lambda: (problem.bound >= stated, f"the multipliers prove {sign * problem.bound / ONE!r}")
+        yield beat, lambda: at_most(-least(), claims[beat], "the multipliers prove", -sign)
     if claims["gap"] is not None:
-        yield "gap", lambda: at_most(problem.enclose(f)[1] - problem.bound, claims["gap"], "exactly")
+        yield "gap", lambda: at_most(problem.enclose(f)[1] - least(), claims["gap"], "exactly")
     for line in lines:
         yield from line.tests()
 
@@ -355,12 +343,11 @@ def tests(manifest: dict[str, Any], problem: AbstractAnswer) -> Iterator[tuple[s
 def verify(path: str, convex: type[AbstractAnswer] | None = None) -> list[Verdict]:
     """Decide every claim of a file."""
     manifest, arrays = read(path)
-    if manifest["kind"] != "solution":
-        return [Verdict("not decided", "every claim", f"a file of the kind {manifest['kind']} is not known here")]
-    kind, verdicts = convex if "functions" in manifest["problem"] else LinearAnswer, []
+    kinds = {"solution": convex if "functions" in manifest.get("problem", {}) else LinearAnswer}
+    kind, verdicts = kinds.get(manifest["kind"]), []
     try:
         if kind is None:
-            raise NotDecidedError("the problem is not linear: verify_convex.py knows more functions")
+            raise NotDecidedError("only linear problems over known models are known here; more in verify_convex.py")
         answer = kind(manifest, arrays)
     except NotDecidedError as why:
         return [Verdict("not decided", "every claim", str(why))]

@@ -20,9 +20,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-if __package__:
+if TYPE_CHECKING or __package__:
     from bidual.certificate.verify import (
         ONE,
         AbstractAnswer,
@@ -38,7 +38,7 @@ if __package__:
         times,
     )
 else:  # alone, beside verify.py
-    from verify import ONE, AbstractAnswer, Arrays, Form, NotDecidedError, Span, add, combine, main, size, span, times  # pyright: ignore  # pyright: ignore
+    from verify import ONE, AbstractAnswer, Arrays, Form, NotDecidedError, Span, add, combine, main, size, span, times
 
 BITS, GUARD = ONE.bit_length() - 1, 64
 FINE = ONE << GUARD
@@ -79,6 +79,9 @@ def ln(a: Span) -> Span:
 
 
 def exp(a: Span) -> Span:
+    if a[1] > ONE << 12:
+        raise NotDecidedError("the exponential of a large number")
+
     def near(x: int, slack: int) -> int:  # of k ln 2 + r it is 2^k (1 + r + r^2 / 2 + ...)
         k, r = divmod(x << GUARD, LN2)
         term, terms, i = FINE, slack, 1
@@ -188,12 +191,15 @@ class Tree:
         if name not in ATOMS:
             raise NotDecidedError(f"the atom {name} is not known to this program")
         function, sign, entrywise = ATOMS[name]
-        p = data.pop(0) if name in ("Pnorm", "sum_largest", "huber", "Power") else None
+        p: Any = data.pop(0) if name in ("Pnorm", "sum_largest", "huber", "Power") else None
         if name in ("Pnorm", "Power"):
             if p not in POWERS[name]:
                 raise NotDecidedError(f"{name} with the exponent {p} is not known to this program")
             function = POWERS[name][p]
-        p = p.forms[()][None] if name == "huber" else p
+        if name == "huber":
+            p = p.forms[()].get(None, Fraction(0))
+            if p < 0:
+                raise NotDecidedError("a Huber function with a negative threshold")
         if entrywise:
             shape = common(arguments)
             groups = {index: [a.at(index) for a in arguments] for index in places(shape)}
@@ -310,7 +316,7 @@ POWERS = {"Pnorm": {1: "norm1", 2: "norm"}, "Power": {2: "quad"}}
 # --- Convex functions ---
 
 
-class Function(NamedTuple):
+class ConvexFunction(NamedTuple):
     """phi(x; p): an enclosure of the value; for a weight and slopes, slopes near them, and the supremum for those."""
 
     value: Any
@@ -318,10 +324,10 @@ class Function(NamedTuple):
 
 
 def clip(s: list[Fraction], low: Fraction | int, high: Fraction) -> list[Fraction]:
-    return [min(max(x, low), high) for x in s]
+    return [min(max(x, Fraction(low)), high) for x in s]
 
 
-def shrink(s: list[Fraction], size: Fraction, w: Fraction) -> list[Fraction]:
+def shrink(s: list[Fraction], size: Fraction | int, w: Fraction) -> list[Fraction]:
     return s if size <= w else [x * w / size for x in s]
 
 
@@ -331,9 +337,9 @@ def shares(s: list[Fraction], w: Fraction) -> list[Fraction]:
     return [x * w / sum(s) for x in s] if any(s) else [w / len(s)] * len(s)
 
 
-def largest_shares(s: list[Fraction], w: Fraction, k: Fraction) -> list[Fraction]:
+def largest_shares(s: list[Fraction], w: Fraction, k: Fraction | int) -> list[Fraction]:
     """Return numbers between 0 and w that sum to k w."""
-    s, n = clip(s, 0, w), len(s)
+    s, n, k = clip(s, 0, w), len(s), min(k, len(s))
     if sum(s) >= k * w:
         return shrink(s, sum(s), k * w)
     room = (k * w - sum(s)) / (n * w - sum(s))
@@ -344,15 +350,18 @@ def upper(a: Span) -> Fraction:
     return Fraction(a[1], ONE)
 
 
-def x_ln_x(s: Fraction, w: Fraction) -> Fraction:
+def x_ln_x(s: Fraction | int, w: Fraction) -> Fraction:
     """Bound s ln(s / w) from above."""
     return upper(times(span(s), ln(span(s / w)))) if s else Fraction(0)
 
 
 def entropy(a: Span) -> Span:
-    if a[0] > 0 or a[1] <= 0:
+    """Enclose x ln x, which falls on [0, 1 / e]."""
+    if a[0] < 0 or (a[0] == 0 and a[1] > ONE // 3):
+        raise NotDecidedError("an entropy of a number that is not shown to be in its domain")
+    if a[0] > 0 or a[1] == 0:
         return times(a, ln(a)) if a[0] > 0 else (0, 0)
-    return times((a[1], a[1]), ln((a[1], a[1])))[0], 0  # it falls on [0, 1 / e], and only a rounding is below 0
+    return times((a[1], a[1]), ln((a[1], a[1])))[0], 0
 
 
 def minus(a: Span, b: Span) -> Span:
@@ -380,45 +389,47 @@ def norm_slopes(s: list[Fraction], w: Fraction) -> list[Fraction]:
     return s if square <= w * w else shrink(s, upper(root(span(square))), w)
 
 
-def top(x: list[int], k: Fraction) -> list[Fraction]:
+def top(x: list[int], k: Fraction | int) -> list[Any]:
     return [min(max(k - i, 0), 1) * a for i, a in enumerate(sorted(x, reverse=True))]
 
 
 FUNCTIONS = {
-    "norm": Function(lambda x, _: root(squares(x)), lambda w, s, _: (norm_slopes(s, w), 0)),
-    "norm1": Function(lambda x, _: add(map(size, x)), lambda w, s, _: (clip(s, -w, w), 0)),
-    "norm_inf": Function(
+    "norm": ConvexFunction(lambda x, _: root(squares(x)), lambda w, s, _: (norm_slopes(s, w), 0)),
+    "norm1": ConvexFunction(lambda x, _: add(map(size, x)), lambda w, s, _: (clip(s, -w, w), 0)),
+    "norm_inf": ConvexFunction(
         lambda x, _: tuple(map(max, zip(*map(size, x), strict=True))),
         lambda w, s, _: (shrink(s, sum(map(abs, s)), w), 0),
     ),
-    "quad": Function(
+    "quad": ConvexFunction(
         lambda x, _: over(squares(x[:-1]), x[-1]),
         lambda w, s, _: ([*s[:-1], -sum(x * x for x in s[:-1]) / (4 * w)], 0),
     ),
-    "exp": Function(lambda x, _: exp(x[0]), lambda w, s, _: ([max(s[0], 0)], x_ln_x(max(s[0], 0), w) - max(s[0], 0))),
-    "log": Function(lambda x, _: minus((0, 0), ln(x[0])), lambda w, s, _: (s, logarithm(w, s[0]))),
-    "entropy": Function(lambda x, _: entropy(x[0]), lambda w, s, _: (s, w * upper(exp(span(s[0] / w - 1))))),
-    "rel_entr": Function(
+    "exp": ConvexFunction(
+        lambda x, _: exp(x[0]), lambda w, s, _: ([max(s[0], 0)], x_ln_x(max(s[0], 0), w) - max(s[0], 0))
+    ),
+    "log": ConvexFunction(lambda x, _: minus((0, 0), ln(x[0])), lambda w, s, _: (s, logarithm(w, s[0]))),
+    "entropy": ConvexFunction(lambda x, _: entropy(x[0]), lambda w, s, _: (s, w * upper(exp(span(s[0] / w - 1))))),
+    "rel_entr": ConvexFunction(
         lambda x, _: minus(entropy(x[0]), times(x[0], ln(x[1]))),
         lambda w, s, _: ([s[0], -w * upper(exp(span(s[0] / w - 1)))], 0),
     ),
-    "kl_div": Function(
+    "kl_div": ConvexFunction(
         lambda x, _: add([minus(entropy(x[0]), times(x[0], ln(x[1]))), minus(x[1], x[0])]),
         lambda w, s, _: ([s[0], w - w * upper(exp(span(s[0] / w)))], 0),
     ),
-    "logistic": Function(
+    "logistic": ConvexFunction(
         lambda x, _: ln(add([(ONE, ONE), exp(x[0])])),
         lambda w, s, _: (clip(s, 0, w), sum(x_ln_x(x, w) for x in (*clip(s, 0, w), w - clip(s, 0, w)[0]))),
     ),
-    "log_sum_exp": Function(
+    "log_sum_exp": ConvexFunction(
         lambda x, _: ln(add(map(exp, x))), lambda w, s, _: (shares(s, w), sum(x_ln_x(x, w) for x in shares(s, w)))
     ),
-    "huber": Function(
+    "huber": ConvexFunction(
         lambda x, M: huber(x[0], M),
         lambda w, s, M: (clip(s, -2 * M * w, 2 * M * w), clip(s, -2 * M * w, 2 * M * w)[0] ** 2 / (4 * w)),
     ),
-    "max": Function(lambda x, _: tuple(map(max, zip(*x, strict=True))), lambda w, s, _: (shares(s, w), 0)),
-    "sum_largest": Function(
+    "max": ConvexFunction(lambda x, _: tuple(map(max, zip(*x, strict=True))), lambda w, s, _: (shares(s, w), 0)),
+    "sum_largest": ConvexFunction(
         lambda x, k: (math.floor(sum(top([a for a, _ in x], k))), math.ceil(sum(top([a for _, a in x], k)))),
         lambda w, s, k: (largest_shares(s, w, Fraction(k)), 0),
     ),
@@ -497,9 +508,9 @@ class ConvexAnswer(AbstractAnswer):
             if w < 0:
                 raise NotDecidedError(f"the function {leaf.function} has a negative weight")
             if w > 0:
-                s, supremum = FUNCTIONS[leaf.function].conjugate(w, slopes[n], leaf.p)
+                slopes[n], supremum = FUNCTIONS[leaf.function].conjugate(w, slopes[n], leaf.p)
                 found[None] -= supremum
-                for x, form in zip(s, leaf.arguments, strict=True):
+                for x, form in zip(slopes[n], leaf.arguments, strict=True):
                     for name, c in form.items():
                         found[name] += x * c
         return {name: c for name, c in found.items() if c}
@@ -512,14 +523,17 @@ class ConvexAnswer(AbstractAnswer):
                 weights[i] = weight
                 return
         places = [
-            (any(name and name[0] == "y" for name in form), row, j, form)
+            (any(name and name[0] == "y" for name in form), row, j, leaf.arguments)
             for row, leaf in zip(slopes, self.tree.leaves, strict=True)
             for j, form in enumerate(leaf.arguments)
             if v in form and not any(name and name != v and name[0] in ("v", "leaf") for name in form)
         ]
         if places:  # best at an argument without y, whose slope nothing else determines
-            _, row, j, form = min(places, key=lambda place: place[0])
-            row[j] -= c / form[v]
+            _, row, j, arguments = min(places, key=lambda place: place[0])
+            moved = c / arguments[j][v]
+            row[j] -= moved
+            for k in [k for k, form in enumerate(arguments) if set(form) <= {None}][:1]:
+                row[k] += moved  # slopes of a maximum have to sum to its weight
 
 
 if __name__ == "__main__":
