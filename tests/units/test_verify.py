@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
@@ -344,6 +345,18 @@ def test_every_claim_on_a_convex_problem_is_proved_and_no_better_one(name, tmp_p
     for claim, number in false.items():
         rewrite(path, lambda m, _, c=claim, x=number: m["claims"].update({c: x}))
         assert outcomes(path, convex=ConvexAnswer)[claim] == "refuted", claim
+
+
+def test_a_record_without_multipliers_can_be_saved_and_claims_no_bound(tmp_path):
+    problem, mdp = convex_problem("norms")
+    solution = bd.solve(problem, mdp)
+    record = replace(solution.evidence.record, gamma=np.zeros(0), point=None)
+    bare = replace(solution, evidence=replace(solution.evidence, record=record), status=bd.Status.FEASIBLE, lower=None)
+    bare = replace(bare, constraints=tuple(replace(c, price=None) for c in bare.constraints))
+    bare.save(tmp_path / "x.bidual")
+    found = outcomes(tmp_path / "x.bidual", convex=ConvexAnswer)
+    assert set(found.values()) == {"proved"}
+    assert "lower" not in found
 
 
 @pytest.mark.parametrize("name", ["norms", "squares", "entropy", "pieces", "ball"])

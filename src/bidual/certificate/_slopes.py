@@ -46,11 +46,11 @@ def slopes_of(
         stored: the expressions as JSON values, as they are saved.
         arrays: and their constants.
     """
+    cut = cut_of(program, evidence.record, image_reach(evidence, program))
+    if cut is None:  # a record without multipliers proves nothing
+        return {"multipliers": np.zeros(program.units.size)}
     gamma = multipliers(program, evidence.record)
     found = {"multipliers": gamma}
-    cut = cut_of(program, evidence.record, image_reach(evidence, program))
-    if cut is None:
-        return found
     try:
         tree = Tree(
             stored, {f"problem_{name}": (array.shape, array.ravel().tolist()) for name, array in arrays.items()}
