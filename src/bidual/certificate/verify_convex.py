@@ -187,7 +187,10 @@ class Tree:
         name = node["atom"].rsplit(".", 1)[1].removesuffix("Approx")
         arguments, data = [self.read(child) for child in node["arguments"]], self.item(node["data"]) or []
         if name in AFFINE:
-            return AFFINE[name](arguments, data)
+            try:
+                return AFFINE[name](arguments, data)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as why:
+                raise NotDecidedError(f"{name} of these arguments is not known to this program") from why
         if name not in ATOMS:
             raise NotDecidedError(f"the atom {name} is not known to this program")
         function, sign, entrywise = ATOMS[name]
