@@ -105,19 +105,23 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         if not known:
             return afresh
         Y = np.array([program.image(reply.plan.embedding) for reply in known])
-        try:
-            duals = self._solve_master(
-                program, replace(afresh, memory=afresh.memory._replace(Y=Y, entered=-_SLATER_PLANS))
-            )
-        except np.linalg.LinAlgError:
-            return afresh
-        if duals.memory.stage is not ConicStage.OPTIMUM:
-            return duals
+        duals = self.resume(program, Y)
+        if duals is None or duals.memory.stage is not ConicStage.OPTIMUM:
+            return duals or afresh
         bounds = [_known_bound(program, reply, y) for reply, y in zip(known, Y, strict=True)]
         best = max([bound for bound in bounds if bound is not None], key=lambda bound: bound.value, default=None)
         if best is None:
             return duals
         return replace(duals, optimum=best, memory=duals.memory._replace(best=best))
+
+    def resume(self, program: ConvexProgram, Y: Float[np.ndarray, "k n"]) -> Duals[ConicColumns] | None:
+        """Return the state of columns with these images; None where their master cannot be solved."""
+        afresh = self.init(program)
+        memory = afresh.memory._replace(Y=Y, entered=-_SLATER_PLANS)
+        try:
+            return self._solve_master(program, replace(afresh, memory=memory))
+        except np.linalg.LinAlgError:
+            return None
 
     def step(self, program: ConvexProgram, duals: Duals[ConicColumns], plan: Plan) -> Duals[ConicColumns]:
         """Add the plan to the master and solve it again, stage after stage."""

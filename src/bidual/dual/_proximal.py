@@ -12,7 +12,8 @@ The steps grow, and the master corrects overshoots. Every few steps an exact pla
     f(q) + gamma . g(q) + min over policies of theta . (y - q),     theta = grad f(q) + sum_i gamma_i grad g_i(q),
 
 which holds for every q and gamma >= 0. It is taken at averages of the points and of the multipliers: at the latest
-ones it errs to first order, and there is far more noise in it. Plans of bounds are columns too.
+ones it errs to first order, and there is far more noise in it. Plans of bounds are columns too. Where bounds stop
+rising, as they do at kinks, the columns are handed over to the conic player (`_hand_over`).
 """
 
 from collections.abc import Callable
@@ -23,7 +24,8 @@ import numpy as np
 
 from bidual.dual._base import AbstractDual, Bound, Duals
 from bidual.dual._columns import Mix
-from bidual.dual._conic_corrective import ConicCorrective
+from bidual.dual._conic_corrective import ConicCorrective, ConicStage
+from bidual.dual._hand_over import count_idle, hand_over, step_conic, with_floor
 from bidual.dual._newton_master import NewtonMaster
 from bidual.dual._sequence import (
     Phase,
@@ -42,9 +44,10 @@ from bidual.dual._sequence import (
     with_values,
 )
 from bidual.planners import Plan
-from bidual.problem.convex import AbstractSmooth, ConvexProgram
+from bidual.problem.convex import TOLERANCE, AbstractSmooth, ConvexProgram
 
 _TRIES = 60  # doublings of the smoothness L in one step
+_FLOOR_AFTER = 4  # bounds without progress: the optimum may be at a kink, where only the floor is a good bound
 
 
 @final
@@ -55,6 +58,8 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
     Args:
         gap: the requested gap, which sets the accuracy of the master.
         relative: whether the gap is relative to the objective.
+        patience: bounds without progress after which the search is handed over to the conic player.
+        handed_over: the largest image that a cone master is made for; beyond, such a search ends.
     """
 
     gap: float = 1e-4
@@ -68,6 +73,8 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
     shrink: float = 0.97
     average: float = 3.0  # points of the master enter their mean with weight a / (k + a)
     bound_power: float = 1.5  # extrapolated points enter theirs with weight (1 / (theta_k L)) ** power
+    patience: int = 15
+    handed_over: int = 5000
     master: NewtonMaster = field(default_factory=NewtonMaster)
 
     def init(self, program: ConvexProgram) -> Duals[ProximalState]:
@@ -102,6 +109,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
             Phase.HARD: self._after_hard,
             Phase.SOFT: self._after_soft,
             Phase.BOUND: self._after_bound,
+            Phase.CONIC: self._after_conic,
         }
         duals = turn[memory.phase](program, smooth, duals, y, plan)
         return replace(duals, kept=used_plans(duals))
@@ -131,8 +139,12 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         slater = room.memory.slater
         duals = replace(duals, memory=replace(duals.memory, room=room), conflict=room.conflict)
         if slater is None:
-            duals = replace(duals, weights=room.weights, g=room.g, f=room.f, stalled=room.stalled)
-            return replace(duals, theta=room.theta, soft=False)
+            duals = replace(duals, weights=room.weights, g=room.g, f=room.f)
+            clash = room.conflict.value > TOLERANCE
+            # A face has no Slater point, and columns that all lie in it no Newton step.
+            if not clash and (room.stalled or room.memory.stage is ConicStage.OPTIMUM):
+                return hand_over(program, duals)
+            return replace(duals, theta=room.theta, soft=room.soft, stalled=room.stalled)
         used = np.flatnonzero(slater.weights)
         columns = duals.memory.columns
         assert columns is not None  # from the first plan on
@@ -195,7 +207,20 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         if len(memory.found) == 2:
             momentum = replace(momentum, plain=memory.found[1] > memory.found[0])
         memory = replace(memory, found=(), momentum=momentum)
-        return self._next_soft(program, smooth, replace(duals, memory=memory))
+        duals = count_idle(replace(duals, memory=memory))
+        if duals.memory.idle == _FLOOR_AFTER:
+            duals = with_floor(program, duals)
+        if duals.memory.idle <= self.patience:
+            return self._next_soft(program, smooth, duals)
+        if program.image.size > self.handed_over:
+            return replace(duals, stalled=True)
+        return hand_over(program, duals)
+
+    def _after_conic(
+        self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
+    ) -> Duals[ProximalState]:
+        del smooth, y
+        return step_conic(program, duals, plan)
 
     # Parts that the phases share.
 
@@ -228,7 +253,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         better = values[0] < duals.f or not duals.feasible
         if not better or np.max(values[1:], initial=0.0) > 0.0:
             return duals
-        return with_values(duals, values, weights_of_plans(columns, weights, duals.memory.count), feasible=True)
+        return with_values(duals, values, weights_of_plans(columns.mixes, weights, duals.memory.count), feasible=True)
 
     def _first_soft(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState]

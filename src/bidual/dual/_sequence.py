@@ -1,5 +1,6 @@
 """What the proximal player carries from plan to plan, and the points, places and mixtures that are made of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import final
@@ -22,6 +23,7 @@ class Phase(Enum):
     HARD = "a corrective step"
     SOFT = "a proximal step"
     BOUND = "a lower bound"
+    CONIC = "a step of the conic player, to which a search that stalled is handed over"
 
 
 @final
@@ -70,6 +72,10 @@ class ProximalState:
     asked: tuple[ProximalPoint, ...] = ()  # places of the bounds to come, the next one first
     found: tuple[float, ...] = ()  # the bounds of this round
     momentum: Momentum | None = None
+    least_gap: float = np.inf  # when it last shrank
+    idle: int = 0  # bounds since then
+    conic: Duals[ConicColumns] | None = None  # of the player that has taken over
+    mixes: tuple[Mix, ...] = ()  # its columns, in plans
 
 
 def only_violation(program: ConvexProgram) -> ConvexProgram:
@@ -91,10 +97,11 @@ def place_at(smooth: AbstractSmooth, q: Float[np.ndarray, "n"], gamma: Float[np.
 
 def used_plans(duals: Duals[ProximalState]) -> frozenset[int] | None:
     """The plans that a column or the best mixture is made of; all of them while there is no master yet."""
-    columns = duals.memory.columns
-    if columns is None or duals.memory.room is not None:
+    memory = duals.memory
+    mixes = memory.mixes if memory.conic is not None or memory.columns is None else memory.columns.mixes
+    if memory.room is not None or not mixes:
         return None
-    in_columns = {int(i) for mix in columns.mixes for i in mix.plans}
+    in_columns = {int(i) for mix in mixes for i in mix.plans}
     return frozenset(in_columns.union(np.flatnonzero(duals.weights).tolist()))
 
 
@@ -104,17 +111,11 @@ def blend(columns: NewtonColumns, weights: Float[np.ndarray, "k"]) -> Float[np.n
     return np.sum([weights[i] * columns.points[i] for i in used], axis=0)
 
 
-def _mix(columns: NewtonColumns, weights: Float[np.ndarray, "k"]) -> Mix:
-    """Expand a mixture of columns into a mixture of plans."""
-    used = np.flatnonzero(weights)
-    plans = np.concatenate([columns.mixes[i].plans for i in used])
-    return Mix(plans, np.concatenate([weights[i] * columns.mixes[i].weights for i in used]))
-
-
-def weights_of_plans(columns: NewtonColumns, weights: Float[np.ndarray, "k"], count: int) -> Float[np.ndarray, "plans"]:
-    """Return the weights of all plans in a mixture of columns."""
-    mix, total = _mix(columns, weights), np.zeros(count)
-    np.add.at(total, mix.plans, mix.weights)
+def weights_of_plans(mixes: Sequence[Mix], weights: Float[np.ndarray, "k"], count: int) -> Float[np.ndarray, "plans"]:
+    """Return the weights of all plans in a mixture of columns, each of them a mixture of plans."""
+    total = np.zeros(count)
+    for i in np.flatnonzero(weights):
+        np.add.at(total, mixes[i].plans, weights[i] * mixes[i].weights)
     return total / total.sum()
 
 

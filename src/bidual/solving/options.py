@@ -38,6 +38,11 @@ class SolveOptions:
         """The test of whether the gap is closed."""
         return Goal(self.gap, self.relative)
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether the caller says how long to search."""
+        return self.time_limit is not None or self.max_plans is not None
+
     def best_planner(self) -> AbstractSoftPlanner[Known]:
         """Return the given planner, or backward induction."""
         return self.planner or BackwardInduction()

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bidual.problem.convex import (
     AbstractProgram,
     ConvexProgram,
     VariationalProgram,
+    floor_multipliers,
     interior,
     multipliers_of_slope,
     repair_multipliers,
@@ -45,6 +47,8 @@ def solution_from(
     bounds = record_of(program, _provable_bound(program, world, variational, duals.optimum), 1.0)
     policy = collapse(mixture, world.mdp)
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
+    if _may_be_below_its_floor(program, certificate, goal):
+        evidence, certificate = _with_floor(evidence, certificate)
     status = status_of(program, certificate, goal)
     lower, upper = certificate.bounds(program, maximises=maximises)
     gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
@@ -108,6 +112,28 @@ def _certify_policy(
         if certificate.conflict is not None and certificate.conflict > 0:
             return evidence, certificate
     return last, certify(last)
+
+
+def _may_be_below_its_floor(program: AbstractProgram, certificate: Certificate, goal: Goal) -> bool:
+    """Check whether the floor may be the better bound: the gap is open, or the bounds have 0 between them."""
+    if program.curved is None or certificate.conflict is not None:
+        return False
+    lower = certificate.lower
+    return (
+        status_of(program, certificate, goal) is not Status.OPTIMAL or lower is None or lower < 0 <= certificate.upper
+    )
+
+
+def _with_floor(evidence: Evidence, certificate: Certificate) -> tuple[Evidence, Certificate]:
+    """Certify with the floor's multipliers as well, and return the better bound of the two."""
+    program = evidence.program.curved
+    lam = None if program is None else floor_multipliers(program.main)
+    if lam is None:
+        return evidence, certificate
+    raised = replace(evidence, record=record_of(evidence.program, Bound(0.0, lam), 1.0))
+    again = certify(raised)
+    better = again.lower is not None and (certificate.lower is None or again.lower > certificate.lower)
+    return (raised, again) if better else (evidence, certificate)
 
 
 def _clashes(

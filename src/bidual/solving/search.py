@@ -1,5 +1,6 @@
 """The search: the loop over a known model until the gap seems closed or a budget is spent."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from bidual.solving.options import SolveOptions
 from bidual.solving.solution import Progress
 from bidual.world.mdp import TabularMDP
 
+_PATIENCE = 4096  # plans before a search without a budget is asked whether it gets anywhere; then at twice as many
+_MOST_PLANS = 1e6  # what such a search may need at its present pace
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
 
@@ -78,6 +81,8 @@ def search(
         if options.progress is not None:
             options.progress(history[-1])
         if options.is_spent(history[-1]) or _is_settled(program, duals, history[-1], options.gap, options.relative):
+            break
+        if not options.has_budget and _is_hopeless(history, options.gap):
             break
     assert duals is not None  # the loop yields at least once
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started)
@@ -162,6 +167,22 @@ def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, ga
         and state.upper is not None
         and Goal(0.99 * gap, relative).is_met(state.lower, state.upper)
     )
+
+
+def _is_hopeless(history: Sequence[Progress], gap: float) -> bool:
+    """Check whether the second half of the plans has brought next to nothing, or millions would still be needed.
+
+    It is the gap that counts, or the violation while there is none. Averages close a gap like 1 / sqrt(plans): where
+    that leads nowhere in reasonable time the caller is to know what was found, and may ask for more with a budget.
+    """
+    plans = len(history)
+    if plans < _PATIENCE or plans & (plans - 1):
+        return False
+    early, late = history[plans // 2 - 1], history[-1]
+    before, now = (early.gap, late.gap) if early.gap and late.gap else (early.violation, late.violation)
+    if not now <= 0.9 * before:
+        return early.gap is not None or late.gap is None  # a gap at last is progress
+    return plans * (now / gap) ** (math.log(2) / math.log(before / now)) > _MOST_PLANS if now > gap else False
 
 
 def in_conflict(duals: Duals[Any]) -> bool:

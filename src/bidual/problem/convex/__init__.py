@@ -11,6 +11,7 @@ from bidual.problem.convex._distances import DistanceToBall as DistanceToBall
 from bidual.problem.convex._distances import DistanceToBox as DistanceToBox
 from bidual.problem.convex._distances import SquaredDistance as SquaredDistance
 from bidual.problem.convex._entropy import NegativeEntropy as NegativeEntropy
+from bidual.problem.convex._floor import floor_multipliers as floor_multipliers
 from bidual.problem.convex._function import AbstractFunction as AbstractFunction
 from bidual.problem.convex._given import Function as Function
 from bidual.problem.convex._image import Image as Image

@@ -194,8 +194,9 @@ def _has_smooth_power(atom: cp.Power) -> bool:
     return float(np.asarray(atom.p.value, dtype=np.float64)) > 1
 
 
-def _is_euclidean(atom: cp.Pnorm) -> bool:
-    return atom.get_data()[0] == 2 and atom.axis is None
+def is_euclidean(expression: cp.Expression) -> bool:
+    """Return whether an expression is the Euclidean norm of all entries of its argument."""
+    return isinstance(expression, cp.Pnorm) and expression.get_data()[0] == 2 and expression.axis is None
 
 
 def _is_quadratic(atom: cp.quad_over_lin) -> bool:
@@ -222,11 +223,11 @@ ATOMS: Mapping[type, Rule] = MappingProxyType(
         cp.huber: Rule(_huber, lambda atom: True),
         cp.log_sum_exp: _reduction(jax.nn.logsumexp, True),
         cp.Power: Rule(_power, _has_smooth_power),
-        cp.Pnorm: Rule(_pnorm, _is_euclidean),
         cp.quad_over_lin: Rule(_over_linear, _is_quadratic),
         cp.QuadForm: _smooth(_quadratic),
         # Kinks, or unbounded slopes near an edge: the cone form handles those better than a Newton step.
         cp.abs: _nonsmooth(jnp.abs),
+        cp.Pnorm: Rule(_pnorm, lambda atom: False),
         cp.norm1: Rule(lambda atom: _along(atom, lambda v: jnp.sum(jnp.abs(v), axis=0)), lambda atom: False),
         cp.norm_inf: Rule(lambda atom: _along(atom, lambda v: _largest(jnp.abs(v))), lambda atom: False),
         cp.max: Rule(lambda atom: _along(atom, _largest), lambda atom: False),

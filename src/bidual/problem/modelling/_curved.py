@@ -17,6 +17,9 @@ from bidual.problem.modelling._lower import JaxFunctions, Smooth, SmoothAtParame
 
 # The least image size for which derivatives are worth compiling: a cone master over it is slow.
 _HIGH_DIMENSION = 48
+# The least image size for which a norm counts as smooth: a cone master takes too many plans there, and a search that
+# stalls at the kink is handed over to it all the same (`dual/_proximal.py`).
+_VERY_HIGH_DIMENSION = 512
 
 
 class LeastViolation:
@@ -84,15 +87,23 @@ class Forms:
     def _smooth(self, frozen: Functions) -> AbstractSmooth | None:
         """Compile derivatives for all parameter values at once, where these enter smoothly; else for these values."""
         compiled, parameters = self._compiled_with_variables
+        at_values = smooth(frozen, norms=self._norms_are_smooth)  # a limit of 0 may be a kink where others are none
+        if at_values is None:
+            return None
         if compiled is None or not parameters:
-            return compiled or smooth(frozen)
+            return compiled or at_values
         values = [np.asarray(parameter.value, dtype=np.float64).ravel(order="F") for parameter in parameters]
         return SmoothAtParameters(compiled, np.concatenate(values))
 
     @cached_property
     def _compiled_with_variables(self) -> tuple[Smooth | None, tuple[cp.Parameter, ...]]:
         functions, parameters = self._functions.with_variables()
-        return smooth(functions), parameters
+        more = functions.images[len(self._functions.images) :]
+        return smooth(functions, more, norms=self._norms_are_smooth), parameters
+
+    @property
+    def _norms_are_smooth(self) -> bool:
+        return sum(v.size for v in self._functions.images) >= _VERY_HIGH_DIMENSION
 
 
 class CurvedProblem:

@@ -2,7 +2,7 @@
 
 For a few atoms CVXPY's reduction approximates: powers and p-norms by rational exponents, quadratic forms by dropping
 small eigenvalues. Then a bound on the cone form is not one on the user's function. Those are rewritten, and so
-is the sum of the k largest of k numbers, whose cone form has no provable bound.
+are the sum of the k largest of k numbers and sorted products, whose cone forms have no provable bound.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,27 @@ def exact(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression
     if isinstance(expression, cp.sum_largest) and expression.k >= arguments[0].size // expression.size:
         # The cone form of all entries has no multipliers inside the dual cone; of more, none at all.
         return cp.Sum(arguments[0], axis=expression.axis, keepdims=expression.keepdims)
+    if isinstance(expression, cp.dotsort) and not arguments[1].parameters():
+        return _sum_of_largest(arguments[0], np.asarray(arguments[1].value, dtype=np.float64))
     if isinstance(expression, cp.GeoMeanApprox) and expression.approx_error > 0:
         raise ProblemError(
             f"the weights of the geometric mean {expression} are no simple fractions, so CVXPY would approximate it: "
             "use weights with small denominators"
         )
     return expression.copy(list(arguments))
+
+
+def _sum_of_largest(x: cp.Expression, weights: np.ndarray) -> cp.Expression:
+    """Rewrite the sorted product of x and weights w_1 >= ... >= w_n as sums of the k largest (Abel's summation).
+
+    It is w_n sum(x) + sum_k (w_k - w_{k+1}) (the sum of the k largest of x). CVXPY's own cone form asks for a doubly
+    stochastic matrix, whose rows and columns are dependent equations: no multipliers can be shown to solve them.
+    """
+    ordered = np.sort(np.append(weights.ravel(), np.zeros(x.size - weights.size)))[::-1]
+    steps = ordered[:-1] - ordered[1:]
+    terms = [float(steps[k]) * cp.sum_largest(x, k + 1) for k in np.flatnonzero(steps)]
+    total = float(ordered[-1]) * cp.sum(x)
+    return cp.AddExpression([total, *terms]) if terms else total
 
 
 def _sum_of_squares(x: cp.Expression, P: cp.Expression) -> cp.Expression:

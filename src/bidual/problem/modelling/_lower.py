@@ -5,7 +5,7 @@ with their values at the time of the traversal.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from bidual._base.types import float64
 from bidual.problem.convex import AbstractSmooth
-from bidual.problem.modelling._atoms import rule_of
+from bidual.problem.modelling._atoms import is_euclidean, rule_of
 from bidual.problem.modelling._compile import affine_rows
 from bidual.problem.modelling._functions import Functions
 
@@ -152,12 +152,20 @@ def jax_functions(functions: Functions, names: Sequence[str] | None = None) -> J
     return JaxFunctions(tuple(rows))
 
 
-def smooth(functions: Functions) -> Smooth | None:
-    """Lower the functions to JAX; return None where an atom is not smooth, or there are auxiliary variables."""
-    expressions = (functions.objective, *functions.constraints)
-    if functions.auxiliary or not all(_is_smooth(expression) for expression in expressions):
+def smooth(functions: Functions, parameters: Sequence[cp.Variable] = (), *, norms: bool = False) -> Smooth | None:
+    """Lower the functions to JAX; return None where one has a kink that matters, or there are auxiliary variables.
+
+    Args:
+        functions: the functions to lower.
+        parameters: the images that stand for parameters, at no particular values.
+        norms: whether Euclidean norms count as smooth wherever they are, though they have a kink at 0.
+    """
+    if functions.auxiliary or not _is_smooth(functions.objective, norms):
+        return None
+    if not all(_is_smooth(g, norms) or _has_inner_kink(g, parameters) for g in functions.constraints):
         return None
     where = _places(functions.images)
+    expressions = (functions.objective, *functions.constraints)
     return Smooth(JaxFunctions(tuple(row for expression in expressions for row in _rows(expression, where))))
 
 
@@ -171,13 +179,39 @@ def _places(images: Sequence[cp.Variable]) -> dict[int, slice]:
     return {v.id: slice(*ends_of) for v, ends_of in zip(images, pairwise(ends), strict=True)}
 
 
-def _is_smooth(expression: cp.Expression) -> bool:
+def _is_smooth(expression: cp.Expression, norms: bool) -> bool:
     if isinstance(expression, cp.Variable) or not expression.variables():
         return True
     if isinstance(expression, AffAtom) and expression.is_affine():
         return True
     rule = rule_of(expression)
-    return rule is not None and rule.smooth(expression) and all(_is_smooth(part) for part in _arguments(expression))
+    known = rule is not None and (rule.smooth(expression) or (norms and is_euclidean(expression)))
+    return known and all(_is_smooth(part, norms) for part in _arguments(expression))
+
+
+def _has_inner_kink(constraint: cp.Expression, parameters: Sequence[cp.Variable]) -> bool:
+    """Return whether g is a Euclidean norm below a positive limit: it is smooth wherever it can be tight.
+
+    The kink is where the norm is 0, and there the constraint holds with room. A limit that is a parameter counts as
+    positive here; its value is looked at when it is known.
+    """
+    terms, known = list(_terms(constraint)), {variable.id for variable in parameters}
+    curved = [term for term in terms if not {v.id for v in term.variables()} <= known]
+    if len(curved) != 1 or not is_euclidean(norm := curved[0]):
+        return False
+    rest = [term for term in terms if term is not norm]
+    if not (_arguments(norm)[0].is_affine() and all(term.is_affine() for term in rest)):
+        return False
+    return any(term.variables() for term in rest) or float(sum(np.sum(term.value) for term in rest)) < 0
+
+
+def _terms(expression: cp.Expression) -> Iterator[cp.Expression]:
+    """Yield the terms of a sum."""
+    if isinstance(expression, cp.AddExpression):
+        for argument in expression.args:
+            yield from _terms(argument)
+    else:
+        yield expression
 
 
 def _rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[Row]:
