@@ -5,8 +5,6 @@
 * the linear cost evaluated backward under the policy, as a second opinion on the embedding.
 """
 
-import math
-
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
@@ -61,12 +59,12 @@ def _evaluate(
             "add a constraint that keeps the policy inside the domain"
         )
     error = _image_error(evidence, program, kernels, embedding)
-    f_error, g_error = program.functions.errors(y, evidence.auxiliary, error)
-    # First-order errors are doubled; evaluating the functions themselves costs some roundings of its own.
-    own = 16 * EPS * math.sqrt(y.size)
-    f_largest, g_largest = program.functions.magnitudes(y, evidence.auxiliary)
-    f_slack = 2 * f_error + own * max(1.0, f_largest)
-    g_slack = 2 * g_error + own * np.maximum(1.0, g_largest)
+    # Interval arithmetic over the box of the image: derivatives are 0 or jump where optima like to be.
+    low, high = program.functions.enclosures(y, evidence.auxiliary, error)
+    values = np.append(value, g)
+    slack = np.where(np.append(False, program.equality), np.maximum(high - values, values - low), high - values)
+    slack = np.maximum(slack, 0.0) + 4 * EPS * np.abs(values)  # their differences are rounded, and the sum will be
+    f_slack, g_slack = float(slack[0]), slack[1:]
     return of_policy(program, (value, f_slack), (g, g_slack), embedding, visits)
 
 

@@ -132,11 +132,5 @@ def _image_error(
 
 
 def _between(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
-    """Bound f and g at an image that is known up to an error; first-order errors are doubled."""
-    nothing = np.zeros(0)
-    f, g = program.functions.values(y, nothing)
-    f_error, g_error = program.functions.errors(y, nothing, error)
-    f_largest, g_largest = program.functions.magnitudes(y, nothing)
-    largest = np.maximum(1.0, np.append(f_largest, g_largest))
-    slack = 2 * np.append(f_error, g_error) + 16 * EPS * math.sqrt(y.size) * largest
-    return np.append(f, g) - slack, np.append(f, g) + slack
+    """Bound f and g at an image that is known up to an error."""
+    return program.functions.enclosures(y, np.zeros(0), error)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
 from bidual.dual._base import Bound, Duals
 from bidual.dual._columns import Mix

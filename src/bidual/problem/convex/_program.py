@@ -165,10 +165,10 @@ class AbstractFunctions(abc.ABC):
         """Evaluate f(y, v) and g(y, v), which is to be <= 0 (or == 0) row by row."""
 
     @abc.abstractmethod
-    def errors(
+    def enclosures(
         self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"], error: Float[np.ndarray, "n"]
-    ) -> tuple[float, Float[np.ndarray, "m"]]:
-        """Bound the errors of f and every g, to first order, for an error of at most `error` in y."""
+    ) -> tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]:
+        """Bound f (row 0) and every g from below and from above, whatever y is within `error` of the one given."""
 
     @abc.abstractmethod
     def magnitudes(

@@ -1,0 +1,348 @@
+"""Enclosures of CVXPY expressions: an interval that holds the exact value for every argument within a box.
+
+A derivative says nothing where it is 0 or jumps, however small the box: (1e8 d)^2 is 1e-16 of a d of 1e-16, and its
+derivative at 0 is 0. So expressions are evaluated in interval arithmetic, atom by atom. Three facts give every rule:
+
+* what is monotone has its range between its values at the two ends (entry by entry, axis or not);
+* what is convex has its maximum over a box at a corner of it; in one dimension its minimum is at the end nearest to its
+  lowest point, or there;
+* a floating-point operation has a relative error of at most EPS / 2, a sum of n terms one of n EPS relative to the sum
+  of absolute values, NumPy's elementary functions a few units in the last place. Every result is moved outwards by more
+  than that (`_widened`), relative to the largest number that it was made of.
+
+So the interval holds by induction over the tree, and to first order it is no wider than |derivative| times the box.
+Atoms without a rule have no enclosure by themselves; `Functions` then uses convexity of the whole.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
+from cvxpy.atoms.affine.broadcast_to import broadcast_to
+from cvxpy.atoms.affine.concatenate import Concatenate
+from cvxpy.atoms.affine.diag import diag_mat, diag_vec
+from cvxpy.atoms.affine.hstack import Hstack
+from cvxpy.atoms.affine.index import index, special_index
+from cvxpy.atoms.affine.promote import Promote
+from cvxpy.atoms.affine.reshape import reshape
+from cvxpy.atoms.affine.trace import Trace
+from cvxpy.atoms.affine.transpose import transpose
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.affine.upper_tri import upper_tri
+from cvxpy.atoms.affine.vstack import Vstack
+from cvxpy.atoms.affine.wraps import Wrap
+from cvxpy.atoms.atom import Atom
+from jaxtyping import Float
+
+EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)  # below it errors are absolute, and no larger
+_ELEMENTARY = 16.0  # units in the last place: far more than NumPy's functions err
+
+
+class NoEnclosureError(Exception):
+    """An atom without a rule."""
+
+
+class Hull(NamedTuple):
+    """The least and the largest value, entry by entry; a NaN encloses nothing and is treated as infinite."""
+
+    low: Float[np.ndarray, "..."]
+    high: Float[np.ndarray, "..."]
+
+    @property
+    def largest(self) -> Float[np.ndarray, "..."]:
+        """The largest absolute value."""
+        return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
+
+    @property
+    def smallest(self) -> Float[np.ndarray, "..."]:
+        """The smallest absolute value."""
+        return np.asarray(np.maximum(np.maximum(self.low, -self.high), 0.0))
+
+
+Ends = np.ndarray | np.floating | float
+Rule = Callable[[Any, list[Hull]], Hull]
+
+
+def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
+    """Enclose the values of an expression; `leaves` are the boxes of its variables, by id."""
+    if isinstance(expression, cp.Variable):
+        return leaves[expression.id]
+    if not isinstance(expression, Atom) or not expression.variables():
+        value = _dense(expression.value)
+        return Hull(value, value)
+    rule = next((RULES[kind] for kind in type(expression).__mro__ if kind in RULES), None)
+    if rule is None:
+        raise NoEnclosureError(type(expression).__name__)
+    with np.errstate(all="ignore"):  # outside a domain: infinite, or NaN, which bounds nothing
+        low, high = rule(expression, [enclose(argument, leaves) for argument in expression.args])
+    shape = expression.shape
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in (low, high))
+    return Hull(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+
+
+def _widened(low: Ends, high: Ends, size: Ends, units: float | int) -> Hull:
+    """Move both ends outwards by so many EPS of `size`, the largest number that they were made of."""
+    slack = units * EPS * np.asarray(size) + units * _TINY
+    return Hull(np.asarray(low - slack), np.asarray(high + slack))
+
+
+def _dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's constants have many types
+    return np.asarray(sp.coo_array(value).toarray() if sp.issparse(value) else value, dtype=np.float64)
+
+
+# Affine atoms: entries moved about, sums, and products with constants.
+
+
+def _moved(atom: Atom, parts: list[Hull]) -> Hull:
+    """Enclose an atom that only moves entries about."""
+    return Hull(_numeric(atom, [part.low for part in parts]), _numeric(atom, [part.high for part in parts]))
+
+
+def _numeric(atom: Any, values: Sequence[np.ndarray]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
+    return np.asarray(atom.numeric([np.asarray(value) for value in values]), dtype=np.float64)
+
+
+def _summed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401 - any sum of entries or of arguments
+    if isinstance(atom, cp.Sum) and atom.axis is None and np.all(np.isfinite(parts[0])):
+        low, high = (np.asarray(math.fsum(end.ravel().tolist())) for end in parts[0])  # rounded once, however many
+        return _widened(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
+    ends = _moved(atom, parts)
+    terms = max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
+    return _widened(*ends, size=_numeric(atom, [part.largest for part in parts]), units=terms + 1)
+
+
+def _cumulated(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    return _widened(*_moved(atom, parts), size=_numeric(atom, [parts[0].largest]), units=parts[0].low.size + 1)
+
+
+def _negated(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    return Hull(-parts[0].high, -parts[0].low)
+
+
+def _multiplied(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    first, second = parts
+    corners = [np.asarray(a * b) for a in first for b in second]
+    return _widened(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
+
+
+def _divided(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    first, second = parts
+    corners = [np.asarray(a / b) for a in first for b in second]
+    high = np.maximum.reduce(corners)
+    inside = second.smallest > 0
+    return _widened(
+        np.where(inside, np.minimum.reduce(corners), -np.inf),
+        np.where(inside, high, np.inf),
+        first.largest / np.where(inside, second.smallest, 1.0),
+        2,
+    )
+
+
+def _product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    """Enclose a matrix product by its centre and radius: one factor is constant, so nothing is lost."""
+    (a, ra), (b, rb) = (((p.high + p.low) / 2, (p.high - p.low) / 2) for p in parts)
+    large = _numeric(atom, [np.abs(a) + ra, np.abs(b) + rb])
+    centre = _numeric(atom, [a, b])
+    radius = _numeric(atom, [np.abs(a), rb]) + _numeric(atom, [ra, np.abs(b)]) + _numeric(atom, [ra, rb])
+    terms = parts[0].low.shape[-1] if parts[0].low.ndim else 1
+    return _widened(centre - radius, centre + radius, large, 3 * terms + 8)
+
+
+# Nonlinear atoms.
+
+
+def _selected(atom: Atom, parts: list[Hull]) -> Hull:
+    return _moved(atom, parts)  # a maximum is one of its arguments
+
+
+def _largest_summed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    n = parts[0].low.size
+    return _widened(*_moved(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
+
+
+def _finite(end: np.ndarray) -> Float[np.ndarray, "..."]:
+    return np.where(np.isfinite(end), np.abs(end), 0.0)
+
+
+def _absolute(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    return Hull(parts[0].smallest, parts[0].largest)
+
+
+def _normed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    """Enclose a norm, or the concave kind on its domain, where the norm of absolute values is increasing."""
+    part, n = parts[0], parts[0].low.size
+    p = 1.0 if isinstance(atom, cp.norm1) else np.inf if isinstance(atom, cp.norm_inf) else float(atom.get_data()[0])
+    units = (2 * n + 8) * max(1.0, 1.0 / abs(p)) + _ELEMENTARY
+    unit = max(float(np.max(part.largest, initial=0.0)), _TINY)  # in these units the largest entry does not underflow
+    low, high = (unit * _numeric(atom, [end / unit]) for end in (part.smallest, part.largest))
+    lost = (
+        0.0 if np.all(part.largest == 0) else 1e-150 + (unit * (n * _TINY) ** (1 / p) if atom.axis is not None else 0.0)
+    )
+    if p < 1:
+        low = np.where(np.any(part.low < 0), -np.inf, low)
+    return Hull(low * (1 - units * EPS) - lost, high * (1 + units * EPS) + lost)
+
+
+def _powered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    part, p = parts[0], float(np.asarray(atom.p.value, dtype=np.float64))
+    if p == 0:
+        return Hull(np.ones(part.low.shape), np.ones(part.low.shape))
+    if p == 1:
+        return part
+    even = p >= 2 and p == int(p) and int(p) & (int(p) - 1) == 0
+    ends = (part.smallest, part.largest) if even else (part.low, part.high)
+    low, high = (end**p for end in (ends if p > 0 else ends[::-1]))
+    units = _ELEMENTARY + 4 * abs(p)
+    low, high = np.minimum(low, high) * (1 - units * EPS), np.maximum(low, high) * (1 + units * EPS)
+    high = np.where(high == 0, np.where(ends[1] == 0, 0.0, _TINY), high)  # a square may underflow
+    if even:
+        return Hull(low, high)
+    outside, reached = part.low < 0, part.high < 0
+    if p > 1:  # convex on v >= 0, and +inf beyond
+        return Hull(np.where(outside & ~reached, 0.0, low), np.where(outside, np.inf, high))
+    if p > 0:
+        return Hull(np.where(outside, -np.inf, low), high)
+    return Hull(np.where(reached, -np.inf, low), np.where(part.low <= 0, np.inf, high))
+
+
+def _squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    """Enclose sum(x^2) / y: it grows with every |x|, and falls with y > 0."""
+    x, y = parts
+    n = x.low.size
+    large, small = (np.asarray(_numeric(atom, [end, np.ones(y.low.shape)])) for end in (x.largest, x.smallest))
+    none = np.all(x.largest == 0) & np.all(y.low >= 0)
+    high = np.where(np.all(y.low > 0), large / np.max(np.abs(y.low)), np.where(none, 0.0, np.inf))
+    low = np.where(np.all(y.high > 0), small / np.max(np.abs(y.high)), 0.0)
+    units = 2 * n + 8
+    lost = np.where(np.any(x.largest > 0), (n + 1) * _TINY, 0.0)  # squares may underflow
+    return Hull(np.maximum(low * (1 - units * EPS) - lost, 0.0), high * (1 + units * EPS) + lost)
+
+
+def _hubered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    part, M = parts[0], float(np.asarray(atom.M.value, dtype=np.float64))
+
+    def value(size: np.ndarray) -> np.ndarray:
+        return np.where(size <= M, size * size, 2 * M * size - M * M)
+
+    size = np.minimum(part.largest, M) * part.largest
+    found = _widened(value(part.smallest), value(part.largest), 3 * size, 4)
+    return Hull(np.maximum(found.low, 0.0), found.high)
+
+
+def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
+    """Enclose -x log x: concave, largest at 1/e, and -inf below 0."""
+    del atom
+    part = parts[0]
+    ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
+    peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
+    high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
+    return _widened(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
+
+
+def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
+    inside = (x > 0) & (y > 0)
+    value = x * (np.log(np.where(inside, x, 1.0)) - np.log(np.where(inside, y, 1.0)))
+    return np.where(inside, value, np.where((x == 0) & (y >= 0), 0.0, np.inf))
+
+
+def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
+    """Enclose x log(x/y), and - x + y for the divergence: jointly convex, so largest at a corner."""
+    x, y = (Hull(*(np.broadcast_to(end, atom.shape) for end in part)) for part in parts)
+    divergence = isinstance(atom, cp.kl_div)
+    corners = [_relative(a, b) + (b - a if divergence else 0.0) for a in x for b in y]
+    logs = [np.where(v > 0, np.abs(np.log(np.where(v > 0, v, 1.0))), 0.0) for v in (*x, *y)]
+    size = x.largest * (2 + np.maximum.reduce(logs)) + (y.largest if divergence else 0.0)
+    least = (
+        np.where(x.high < y.low, x.high, np.clip(y.high, x.low, x.high))
+        if divergence
+        else np.clip(y.high / np.e, x.low, x.high)
+    )
+    other = np.clip(least, y.low, y.high) if divergence else y.high
+    low = _relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
+    found = _widened(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
+    return Hull(np.maximum(found.low, 0.0), found.high) if divergence else found
+
+
+def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:
+    """Enclose log(x) or log(1 + x): -inf where the box leaves the domain."""
+    edge = -1.0 if isinstance(atom, cp.log1p) else 0.0
+    function = np.log1p if isinstance(atom, cp.log1p) else np.log
+    low, high = (np.where(end > edge, function(np.where(end > edge, end, 1.0)), -np.inf) for end in parts[0])
+    return _widened(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
+
+
+def _exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    low, high = _moved(atom, parts)
+    size = np.max(parts[0].largest) + np.log(parts[0].low.size) + 1.0
+    return _widened(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
+
+
+def _logistics(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    low, high = (np.logaddexp(0.0, end) for end in parts[0])
+    return _widened(low, high, np.maximum(low, high), _ELEMENTARY)
+
+
+def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
+    del atom
+    low, high = (np.exp(end) for end in parts[0])
+    return Hull(low * (1 - _ELEMENTARY * EPS), high * (1 + _ELEMENTARY * EPS) + _TINY)
+
+
+def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    low, high = (_numeric(atom, [np.maximum(end, 0.0)]) for end in parts[0])
+    low = np.where(np.any(parts[0].low < 0), -np.inf, low)
+    return _widened(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
+
+
+RULES: Mapping[type, Rule] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *(broadcast_to, Concatenate, diag_mat, diag_vec, Hstack, index, special_index, Promote, reshape),
+                *(transpose, upper_tri, Vstack, Wrap),
+            ),
+            _moved,
+        ),
+        cp.AddExpression: _summed,
+        cp.Sum: _summed,
+        Trace: _summed,
+        cp.cumsum: _cumulated,
+        NegExpression: _negated,
+        cp.multiply: _multiplied,
+        DivExpression: _divided,
+        MulExpression: _product,
+        cp.abs: _absolute,
+        cp.norm1: _normed,
+        cp.norm_inf: _normed,
+        cp.Pnorm: _normed,
+        cp.max: _selected,
+        cp.min: _selected,
+        cp.maximum: _selected,
+        cp.minimum: _selected,
+        cp.cummax: _selected,
+        cp.sum_largest: _largest_summed,
+        cp.Power: _powered,
+        cp.quad_over_lin: _squared_over,
+        cp.huber: _hubered,
+        cp.entr: _entropies,
+        cp.rel_entr: _relative_entropies,
+        cp.kl_div: _relative_entropies,
+        cp.log: _logarithms,
+        cp.log1p: _logarithms,
+        cp.exp: _exponentials,
+        cp.log_sum_exp: _exponential_sums,
+        cp.logistic: _logistics,
+        cp.GeoMean: _geometric_mean,
+    }
+)
