@@ -96,7 +96,7 @@ def test_limits_within_the_tolerance_of_what_is_reached(margin):
     assert abs(solution.value - (0.1 - margin)) <= 1e-11
 
 
-@pytest.mark.parametrize(("deficit", "status"), [(1e-10, "optimal"), (1e-8, "infeasible")])
+@pytest.mark.parametrize(("deficit", "status"), [(1e-11, "optimal"), (1e-8, "infeasible")])
 def test_limits_just_out_of_reach(deficit, status):
     """Well within the tolerance the policy counts as keeping the limit; beyond, the problem is infeasible."""
     mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)

@@ -50,7 +50,7 @@ def test_a_policy_that_is_none_is_refused(solved, change, message):
         (Record(np.array([-0.1, 0.2]), 1.0), "row 0 is negative"),
         (Record(np.array([np.inf, 0.2]), 1.0), "finite multipliers"),
         (Record(np.array([0.1, 0.2]), 0.5), "weight 0 or 1"),
-        (Record(np.array([0.1, 0.2]), 0.0), "must sum to 1"),
+        (Record(np.array([0.0, 0.0]), 0.0), "a positive sum"),
     ],
 )
 def test_a_record_that_proves_nothing_is_refused(solved, record, message):

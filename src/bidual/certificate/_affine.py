@@ -19,10 +19,10 @@ from bidual.problem.convex import AffineProgram
 
 def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
-    record = evidence.record
     _check_numbers(evidence, program)
     check_policy(evidence)
-    _check_record(record, program)
+    record = _normalised(evidence.record, program)
+    evidence = replace(evidence, record=record)
     kernels = kernels_of(evidence.mdp)
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
@@ -78,7 +78,8 @@ def _check_numbers(evidence: Evidence, program: AffineProgram) -> None:
         raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
 
 
-def _check_record(record: Record, program: AffineProgram) -> None:
+def _normalised(record: Record, program: AffineProgram) -> Record:
+    """Check a record, and scale a ray so that its multipliers sum to 1 in units: a positive multiple proves as much."""
     gamma, weight = record.gamma, record.objective_weight
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
         raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
@@ -87,9 +88,13 @@ def _check_record(record: Record, program: AffineProgram) -> None:
         raise CertificateError(
             f"multiplier {signed.min():g} of inequality row {int(np.argmin(signed))} is negative: it proves nothing"
         )
+    if weight == 1:
+        return record
     total = float(np.abs(gamma) @ program.units)
-    if weight == 0 and abs(total - 1) > 8 * gamma.size * EPS:
-        raise CertificateError(f"a ray's multipliers must sum to 1 in units; they sum to {total:g}")
+    if not (np.isfinite(total) and total > 0):
+        raise CertificateError(f"a ray's multipliers must have a positive sum in units; they sum to {total:g}")
+    # Rounded so that they sum to at most 1: the bound may be a rounding too low, never too high.
+    return replace(record, gamma=gamma / (total * (1 + (gamma.size + 4) * EPS)))
 
 
 def _check_second_opinion(

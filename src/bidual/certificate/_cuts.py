@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bidual._base.errors import CertificateError
 from bidual.certificate._types import Record
 from bidual.certificate.rounding import EPS
-from bidual.problem.convex import AbstractProgram, ConvexProgram, movement
+from bidual.problem.convex import AbstractProgram, ConicForm, ConvexProgram, movement
 
 
 class AffineCut(NamedTuple):
@@ -55,6 +55,8 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     form = program.form(weight)
     if form is None or lam.shape != form.h.shape:
         raise CertificateError(f"the record has {lam.size} multipliers, which do not fit the problem's cone form")
+    if weight == 0:
+        lam = _in_units(form, lam)
     room = movement(form, lam)
     lost = form.cones.outside(lam, room)
     if lost:
@@ -66,3 +68,13 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     moved = float(room @ (np.abs(form.h) + abs(form.G_y) @ reach))
     magnitude = np.abs(form.c_y) + abs(form.G_y).T @ np.abs(lam)
     return AffineCut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
+
+
+def _in_units(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
+    """Scale multipliers of a least violation to this form's units: files may hold those of other units.
+
+    The violation is the one variable with a cost, and every other equation is homogeneous.
+    """
+    t = int(np.argmax(np.abs(form.c_u)))
+    total = -float((form.G_u.T @ lam)[t]) / float(form.c_u[t])
+    return lam / total if total > 0 and abs(total - 1) > 1e-6 else lam

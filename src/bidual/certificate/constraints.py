@@ -15,15 +15,29 @@ from bidual.problem.modelling import Line, row_slices
 
 
 class Goal(NamedTuple):
-    """The gap, absolute or relative, that counts as closed."""
+    """The gap, absolute or relative, that counts as closed; `floor` is what does whatever the size of the bounds."""
 
     gap: float
     relative: bool
+    floor: float = 0.0
 
     def is_met(self, lower: float, upper: float) -> bool:
         """Return whether the bounds are close, from either side: crossing by more than the gap is no success."""
-        size = max(abs(lower), abs(upper)) if self.relative else 1.0
-        return math.isfinite(size) and abs(upper - lower) <= self.gap * size
+        return math.isfinite(lower) and math.isfinite(upper) and abs(upper - lower) <= self.allowed(lower, upper)
+
+    def allowed(self, lower: float, upper: float) -> float:
+        """Return the gap that counts as closed for bounds of this size."""
+        return max(self.gap * max(abs(lower), abs(upper)), self.floor) if self.relative else self.gap
+
+    def a_little_less(self) -> "Goal":
+        """Return the goal of a search: a certificate subtracts its rounding slack."""
+        return Goal(0.99 * self.gap, self.relative, 0.99 * self.floor)
+
+    def settled(self, lower: float | None, upper: float | None) -> "Goal":
+        """Return the absolute gap that was asked for, given the certified bounds; a file keeps that."""
+        if not self.relative or not self.floor or lower is None or upper is None:
+            return self
+        return Goal(self.allowed(lower, upper) * (1 + 1e-9), False)
 
 
 def status_of(program: AbstractProgram, certificate: Certificate, goal: Goal) -> Status:
@@ -64,6 +78,7 @@ class ConstraintResult:
     values: Float[np.ndarray, "n"]
     limits: Float[np.ndarray, "n"]
     prices: Float[np.ndarray, "n"] | None
+    tolerance: float = 0.0  # the violation that still counts as holding
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -102,9 +117,12 @@ def constraint_named(name: str, results: Sequence[ConstraintResult]) -> Constrai
 
 
 def constraint_results(
-    lines: Sequence[Line], certificate: Certificate, gamma: Float[np.ndarray, "m"] | None
+    lines: Sequence[Line],
+    certificate: Certificate,
+    gamma: Float[np.ndarray, "m"] | None,
+    tolerances: Float[np.ndarray, "m"] | None = None,
 ) -> tuple[ConstraintResult, ...]:
-    """The constraints at the certified policy; `gamma` are the multipliers, where prices are to be told."""
+    """Return the constraints at the certified policy; `gamma` are the multipliers, where prices are to be told."""
     results = []
     for line, rows in row_slices(lines):
         g = certificate.g[rows]
@@ -126,6 +144,7 @@ def constraint_results(
                 values=values,
                 limits=line.bounds,
                 prices=prices,
+                tolerance=0.0 if tolerances is None else float(tolerances[rows].max()),
             )
         )
     return tuple(results)

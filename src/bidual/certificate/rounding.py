@@ -6,11 +6,12 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
-from bidual.problem.convex import TOLERANCE, AbstractProgram, AffineProgram
+from bidual.problem.convex import TOLERANCE, AbstractProgram, AffineProgram, ConvexProgram
 from bidual.problem.features import Pieces, Psi
 from bidual.world.mdp import TabularMDP
 
 EPS = float(np.finfo(np.float64).eps)
+_LEAST_UNIT = 1e-3  # of what a convex constraint can reach: finer than a billionth of this no cone solver is
 _PRECISION = 1e-12  # of the optimistic planner's rows
 
 
@@ -26,6 +27,16 @@ def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"]
     with np.errstate(over="ignore"):
         total = np.sum(magnitude * psi.peaks(), axis=(1, 2))
     return (mdp.horizon * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
+
+
+def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[np.ndarray, "n"]:
+    """Bound what linear functionals can pay in absolute value: the sum over the steps of the largest |pay|."""
+    total, largest = np.zeros(len(rows)), np.zeros(len(rows))
+    for h in range(mdp.horizon):
+        if h == 0 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h - 1]):
+            largest = np.array([np.max(np.abs(psi.pay(row[h], h))[mdp.actions]) for row in rows])
+        total += largest
+    return total
 
 
 def with_resolution(program: AffineProgram, resolution: Float[np.ndarray, "m"]) -> AffineProgram:
@@ -45,18 +56,42 @@ def with_planner_resolution(program: AbstractProgram, pieces: Pieces) -> Abstrac
 
 
 def with_rounding(program: AbstractProgram, psi: Psi, mdp: TabularMDP) -> AbstractProgram:
-    """The program with the units and the resolution that its rows have over this model, where it is linear."""
-    return program.with_rows(lambda rows: rows_with_rounding(rows, psi, mdp))
+    """Return the program with the units, and where it is linear the resolution, that its rows have over this model."""
+    return program.dispatch(
+        lambda rows: rows_with_rounding(rows, psi, mdp), lambda cones: cones_with_rounding(cones, psi, mdp)
+    )
+
+
+def cones_with_rounding(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> ConvexProgram:
+    """Return a convex program with units of at most what its constraints can reach over this model.
+
+    Units are at most 1 or the limit, as cone solvers have absolute tolerances, and at most what g can be over the box
+    of all images. Where the limit is smaller than that, so is its unit, down to a thousandth. Other variables may be
+    anything, so that with them there is nothing to compare with.
+    """
+    if program.num_auxiliary or program.violation is None:
+        return program
+    peaks = np.broadcast_to(psi.peaks(), (mdp.horizon, psi.dimension))
+    low, high = program.functions.enclosures(program.image.offset, np.zeros(0), program.image.spread(peaks))
+    largest = np.maximum(np.abs(low), np.abs(high))[1:]
+    known = np.isfinite(largest) & (largest > 0)
+    limits = np.abs(program.main.limits(program.units.size))
+    small = np.where(limits > 0, np.maximum(limits, _LEAST_UNIT * largest), np.inf)
+    units = np.where(known, np.minimum(np.minimum(program.units, largest), small), program.units)
+    return program if np.array_equal(units, program.units) else program.with_units(units)
 
 
 def rows_with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:
     """The program with the units and the resolution of its rows over this model.
 
-    A violation is measured in units of the limit (at least 1), or of what arithmetic on such large signals can
-    resolve, if that is more; 1e-9 units still count as holding.
+    A violation is measured in units of the limit, at most of what the row can pay, or of what arithmetic on such
+    signals can resolve, if that is more; 1e-9 units still count as holding. So signals in other units are the same
+    problem, and the smallest limit is one.
     """
     resolution = value_slack(mdp, psi, np.abs(program.rows), 1) + 4 * EPS * np.abs(program.limits)
-    measured = with_resolution(program, resolution)
+    largest, sizes = reach(mdp, psi, program.rows), np.abs(program.limits)
+    units = np.maximum(np.where(largest > 0, np.minimum(sizes, largest), sizes), 4 * resolution / TOLERANCE)
+    measured = replace(program, units=np.where(units > 0, units, 1.0), resolution=resolution)
     scale = value_slack(mdp, psi, np.abs(program.objective)[None], 1)
     if not (np.all(np.isfinite(measured.units)) and np.all(np.isfinite(scale))):
         raise ProblemError(

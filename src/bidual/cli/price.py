@@ -29,7 +29,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
     )
-    parser.add_argument("--gap", type=float, default=1e-6, help="certified gap to reach at every limit (default 1e-6)")
+    parser.add_argument(
+        "--gap",
+        type=float,
+        help="certified gap to reach at every limit (default: a millionth of the size of the bounds)",
+    )
     parser.add_argument("--rel-gap", action="store_true", help="measure the gap relative to the bounds")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write curve.json and curve.png there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")

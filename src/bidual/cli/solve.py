@@ -24,7 +24,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
     )
-    parser.add_argument("--gap", type=float, default=1e-6, help="certified gap to reach (default 1e-6)")
+    parser.add_argument(
+        "--gap", type=float, help="certified gap to reach (default: a millionth of the size of the bounds)"
+    )
     parser.add_argument("--rel-gap", action="store_true", help="measure the gap relative to the bounds")
     parser.add_argument("--time-limit", type=float, metavar="S", help="stop after this many seconds")
     parser.add_argument("--plans", type=int, metavar="N", help="stop after this many plans")

@@ -36,17 +36,15 @@ def solve_first_order(
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     if point.status is Status.INFEASIBLE:
         options = replace(options, dual=None)
-        return solution_from(
-            compiled, world, search(compiled, world, options, (), started), options.goal, options.planner
-        )
+        found = search(compiled, world, options, (), started)
+        return solution_from(compiled, world, found, found.goal, options.planner)
     if dual.Gamma is None:
         dual = replace(dual, Gamma=1.0 if point.Gamma is None else _SMALLER * point.Gamma, doubling=True)
     functions, known = _with_point(functions, point)
     options = replace(options, dual=dual)
     compiled = compiled._replace(variational=functions)
-    return solution_from(
-        compiled, world, search(compiled, world, options, known, started), options.goal, options.planner
-    )
+    found = search(compiled, world, options, known, started)
+    return solution_from(compiled, world, found, found.goal, options.planner)
 
 
 def _with_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:

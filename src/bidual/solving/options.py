@@ -14,13 +14,15 @@ from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner, BackwardInduction
 from bidual.solving.solution import Progress
 
+_SHARE = 1e-6  # of the size of the bounds, the default gap
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class SolveOptions:
     """The settings of a solve, checked."""
 
-    gap: float = 1e-6
+    gap: float | None = None  # None: a millionth of the problem's own scale
     relative: bool = False
     time_limit: float | None = None
     max_plans: int | None = None
@@ -30,13 +32,17 @@ class SolveOptions:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check_budgets(self.gap, self.time_limit, self.max_plans)
+        _check_budgets(self.goal.gap, self.time_limit, self.max_plans)
         _check_players(self.dual, self.planner, self.progress)
 
     @property
     def goal(self) -> Goal:
         """The test of whether the gap is closed."""
-        return Goal(self.gap, self.relative)
+        return Goal(_SHARE, True) if self.gap is None else Goal(self.gap, self.relative)
+
+    def goal_at(self, scale: float) -> Goal:
+        """Return the goal for a problem whose objective is of this size: by default not less than a share of that."""
+        return self.goal._replace(floor=_SHARE * scale) if self.gap is None and math.isfinite(scale) else self.goal
 
     @property
     def has_budget(self) -> bool:

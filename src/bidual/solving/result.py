@@ -49,6 +49,9 @@ def solution_from(
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
     if _may_be_below_its_floor(program, certificate, goal):
         evidence, certificate = _with_floor(evidence, certificate)
+    # Where a default goal is below what arithmetic can tell of the value, that will do.
+    goal = goal._replace(floor=max(goal.floor, 8 * (certificate.upper - certificate.value))) if goal.floor else goal
+    goal = goal.settled(*certificate.bounds(program, maximises=False))
     status = status_of(program, certificate, goal)
     lower, upper = certificate.bounds(program, maximises=maximises)
     gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
@@ -58,7 +61,7 @@ def solution_from(
         value=(-certificate.value if maximises else certificate.value) + 0.0,  # no -0.0
         lower=lower,
         upper=upper,
-        constraints=constraint_results(lines, certificate, gamma),
+        constraints=constraint_results(lines, certificate, gamma, program.tolerances),
         conflict=find_conflict(lines, program, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,

@@ -10,7 +10,7 @@ import numpy as np
 
 from bidual._base.errors import ModelError, ProblemError
 from bidual.certificate.constraints import Goal
-from bidual.certificate.rounding import with_rounding
+from bidual.certificate.rounding import reach, with_rounding
 from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
 from bidual.loop.primal_dual import Iteration, primal_dual
 from bidual.models import Known, Layout, known
@@ -23,6 +23,9 @@ from bidual.world.mdp import TabularMDP
 
 _PATIENCE = 4096  # plans before a search without a budget is asked whether it gets anywhere; then at twice as many
 _MOST_PLANS = 1e6  # what such a search may need at its present pace
+_LINEAR = 1e-4  # of what the objective can pay, and
+_BOX = 1e-6  # of what a convex one is over the box of all images, or
+_CURVED = 1e-2  # of its value at the first plan: bounds below that need not be told apart to a millionth of themselves
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
 
@@ -62,6 +65,7 @@ class Search(NamedTuple):
     history: tuple[Progress, ...]
     plans: int  # the new ones
     started: float
+    goal: Goal
 
 
 def search(
@@ -72,20 +76,39 @@ def search(
     replies: list[Reply | None] = []
     history: list[Progress] = []
     duals = None
+    goal = options.goal_at(_smallest_scale(program, world))
     for iteration in _loop(compiled, world, options, known):
         duals = iteration.duals
+        if duals.weights.size and len(history) == 0 and not program.is_linear:
+            goal = options.goal_at(max(_CURVED * abs(duals.f), _smallest_scale(program, world)))
         replies += known if iteration.reply is None else [iteration.reply]
         if duals.kept is not None:
             replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
         history.append(_progress_at(compiled, iteration, time.perf_counter() - started))
         if options.progress is not None:
             options.progress(history[-1])
-        if options.is_spent(history[-1]) or _is_settled(program, duals, history[-1], options.gap, options.relative):
+        if options.is_spent(history[-1]) or _is_settled(program, duals, history[-1], goal):
             break
-        if not options.has_budget and _is_hopeless(history, options.gap):
+        if not options.has_budget and _is_hopeless(history, goal):
             break
     assert duals is not None  # the loop yields at least once
-    return Search(duals, tuple(replies), tuple(history), history[-1].plans, started)
+    return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
+
+
+def _smallest_scale(program: AbstractProgram, world: Instance) -> float:
+    """Compute the size below which bounds on the optimum are as good as 0.
+
+    It is a share of what the objective can be, far above what arithmetic loses and far below what anyone asks for.
+    """
+    rows, cones = program.linear, program.curved
+    if rows is not None:
+        return _LINEAR * float(reach(world.mdp, world.psi, rows.objective[None])[0])
+    assert cones is not None  # it is one or the other
+    if cones.num_auxiliary:
+        return 0.0
+    peaks = np.broadcast_to(world.psi.peaks(), (world.mdp.horizon, world.psi.dimension))
+    ends = cones.functions.enclosures(cones.image.offset, np.zeros(0), cones.image.spread(peaks))
+    return _BOX * max(abs(float(end[0])) if np.isfinite(end[0]) else 0.0 for end in ends)
 
 
 def worth_keeping(found: Search) -> tuple[Reply, ...]:
@@ -154,22 +177,17 @@ def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], seconds: 
     return Progress(iteration.number, lower, upper, violation, seconds)
 
 
-def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, gap: float, relative: bool) -> bool:
+def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, goal: Goal) -> bool:
     """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
     if duals.stalled:
         return True
-    # A little less than the request, because the certificate subtracts its rounding slack.
     if in_conflict(duals):
         violation = float((program.violations(duals.g) / program.units).max())
-        return violation - duals.conflict.value <= 0.99 * gap
-    return (
-        state.lower is not None
-        and state.upper is not None
-        and Goal(0.99 * gap, relative).is_met(state.lower, state.upper)
-    )
+        return violation - duals.conflict.value <= 0.99 * goal.gap
+    return state.lower is not None and state.upper is not None and goal.a_little_less().is_met(state.lower, state.upper)
 
 
-def _is_hopeless(history: Sequence[Progress], gap: float) -> bool:
+def _is_hopeless(history: Sequence[Progress], goal: Goal) -> bool:
     """Check whether the second half of the plans has brought next to nothing, or millions would still be needed.
 
     It is the gap that counts, or the violation while there is none. Averages close a gap like 1 / sqrt(plans): where
@@ -182,6 +200,7 @@ def _is_hopeless(history: Sequence[Progress], gap: float) -> bool:
     before, now = (early.gap, late.gap) if early.gap and late.gap else (early.violation, late.violation)
     if not now <= 0.9 * before:
         return early.gap is not None or late.gap is None  # a gap at last is progress
+    gap = goal.allowed(late.lower, late.upper) if late.lower is not None and late.upper is not None else goal.gap
     return plans * (now / gap) ** (math.log(2) / math.log(before / now)) > _MOST_PLANS if now > gap else False
 
 

@@ -51,8 +51,9 @@ class Solution(AbstractOutcome):
 
     `lower` and `upper` enclose the optimum. Minimising, `lower` is the bound that no policy can beat and `upper` the
     guaranteed value of this policy; maximising, the other way round. A bound that is not proved is None: the policy's
-    side while it is not proved feasible, both where the problem is infeasible. Limits count as satisfied within 1e-9
-    (relative to the larger of 1 and the limit).
+    side while it is not proved feasible, both where the problem is infeasible. Limits count as satisfied within the
+    `tolerance` of each constraint: for linear ones a billionth of the limit, at most of what the constraint can pay, or
+    what arithmetic can tell. `goal` is the gap that was asked for, in numbers.
     """
 
     status: Status
@@ -104,12 +105,25 @@ class Solution(AbstractOutcome):
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
+        facts += [("undecided", text) for text in self._describe_doubt()]
         facts += [("objective", self._describe_objective())]
         facts += [("certificate", text) for text in self._describe_certificate()]
         facts += [("constraint", _describe_constraint(constraint)) for constraint in self.constraints]
         facts += [("policy", self._describe_policy())]
         facts += [("effort", f"{self.plans} plan{'' if self.plans == 1 else 's'}, {self.seconds:.2f} s")]
         return facts
+
+    def _describe_doubt(self) -> list[str]:
+        """Say what is missing for a verdict: neither within the tolerance nor proved to be out of reach."""
+        if self.status is not Status.UNDECIDED or not self.constraints:
+            return []
+        worst = max(self.constraints, key=lambda c: c.violation_upper / max(c.tolerance, 1e-300))
+        text = (
+            f"the least violation of {worst.name!r} lies between 0 and {worst.violation_upper:.2g}; "
+            f"{worst.tolerance:.2g} would count as none"
+        )
+        near = worst.violation_upper <= 1e3 * worst.tolerance
+        return [text + (", so the limit is within rounding of what can be kept" if near else "; search longer")]
 
     def _describe_policy(self) -> str:
         members = self.mixture.members
@@ -135,7 +149,7 @@ class Solution(AbstractOutcome):
 
 def _describe_constraint(c: ConstraintResult) -> str:
     entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
-    verdict = "violated by" if c.violation > 1e-9 * max(1.0, abs(c.limit)) else "holds; violation at most"
+    verdict = "violated by" if c.violation > c.tolerance else "holds; violation at most"
     text = f"{c.name}: {_number(c.value)} {c.sense} {_number(c.limit)}{entries}, {verdict} {c.violation_upper:.2g}"
     return text if c.price is None else f"{text}; price {c.price:.5g} per unit of limit"
 

@@ -27,7 +27,7 @@ def solve(
     problem: Problem,
     mdp: TabularMDP,
     *,
-    gap: float = 1e-6,
+    gap: float | None = None,
     relative: bool = False,
     time_limit: float | None = None,
     max_plans: int | None = None,
@@ -40,7 +40,8 @@ def solve(
     Args:
         problem: the problem, over an embedding of this model's signals.
         mdp: the known model.
-        gap: stop when the policy is feasible and certified to be this close to optimal.
+        gap: stop when the policy is feasible and certified to be this close to optimal. By default a millionth of the
+            size of the bounds, so that signals in other units are the same problem; `solution.goal` has the number.
         relative: measure the gap relative to the size of the bounds.
         time_limit: seconds after which the best policy so far is returned.
         max_plans: number of plans after which the best policy so far is returned.
@@ -89,6 +90,6 @@ def _solve(
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
     session = Session(problem, world, options, worth_keeping(found), values)
-    solution = solution_from(compiled, world, found, options.goal, options.planner)
+    solution = solution_from(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
     return replace(solution, _session=session)

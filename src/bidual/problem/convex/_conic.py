@@ -11,7 +11,7 @@ which is linear in y: this is the dual's linear cost, and its bound needs nothin
 dual is a subgradient also at kinks, where a gradient is not).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -47,6 +47,17 @@ class ConicForm:
     def residual(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "p"]:
         """Return c_u + G_u' lam, which must vanish for lam to prove a bound."""
         return self.c_u + self.G_u.T @ lam
+
+    def with_units(self, factors: Float[np.ndarray, "m"]) -> "ConicForm":
+        """Return a form of a least violation t with every row's unit multiplied by a factor.
+
+        t is the one variable with a cost, and a row that holds a limit is ``... <= unit t``.
+        """
+        t = int(np.argmax(np.abs(self.c_u)))
+        entries = sp.coo_array(self.G_u)
+        scaled = (entries.col == t) & (self.owner[entries.row] >= 0)
+        data = np.where(scaled, entries.data * np.append(factors, 1.0)[self.owner[entries.row]], entries.data)
+        return replace(self, G_u=sp.csc_array((data, (entries.row, entries.col)), shape=self.G_u.shape))
 
     def limits(self, m: int) -> Float[np.ndarray, "m"]:
         """Return the right-hand sides of the m scalar constraints."""

@@ -6,7 +6,7 @@ one way for each kind, and `dispatch` takes the one that fits.
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, final
 
 import numpy as np
@@ -233,6 +233,14 @@ class ConvexProgram(AbstractProgram):
         return self.functions.values(
             self.image(embedding), np.zeros(self.num_auxiliary) if auxiliary is None else auxiliary
         )
+
+    def with_units(self, units: Float[np.ndarray, "m"]) -> "ConvexProgram":
+        """Return the program with violations measured in other units."""
+        factors = units / self.units
+        violation, margin = (
+            None if form is None else form.with_units(factors) for form in (self.violation, self.margin)
+        )
+        return replace(self, units=units, violation=violation, margin=margin)
 
     def form(self, objective_weight: float) -> ConicForm | None:
         """Return the cone form that a proof rests on: of the problem (weight 1), or of its violation (weight 0)."""

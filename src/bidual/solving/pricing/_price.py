@@ -29,7 +29,7 @@ def price(
     *,
     points: int = 20,
     limits: Sequence[float | int] | np.ndarray | None = None,
-    gap: float = 1e-6,
+    gap: float | None = None,
     relative: bool = False,
     progress: Callable[[int, Progress], None] | None = None,
 ) -> Curve:
@@ -45,7 +45,7 @@ def price(
         points: number of limits, evenly spread from the tightest feasible one to a little beyond the one that costs
             nothing any more.
         limits: these limits instead. Those that no policy keeps are reported as infeasible.
-        gap: certified gap to reach at every limit.
+        gap: certified gap to reach at every limit; by default a millionth of the size of the bounds.
         relative: measure the gap relative to the size of the bounds.
         progress: called after every plan with the number of limits done and the progress of the search.
     """
@@ -66,14 +66,15 @@ def price(
     found = searcher.search_in_order(convex, ())
     reached = iter(found)
     least, most = (None if s is None else _end(s, world, d, next(reached)) for d, s in ends)
-    tie = 0.1 * gap / (most.upper - least.lower) if least and most and most.upper > least.lower else 0.0
+    tie = 0.1 * options.goal.gap / (most.upper - least.lower) if least and most and most.upper > least.lower else 0.0
     found += searcher.search_in_order([family.without(tie)], worth_keeping(found[-1]) if found else ())
-    free = certify_searches(family, world, [CurveSearch(None, found[-1])], options.goal)[0]
+    free = certify_searches(family, world, [CurveSearch(None, found[-1])], found[-1].goal)[0]
     if levels is None:
         levels = _levels(chosen, least, most, free.value, points, curved=not program.is_linear)
+    goal = found[-1].goal
     later = searcher.search_limits(family, levels, worth_keeping(found[-1]))
     tried = [CurveSearch(float(level), search) for level, search in zip(levels, later, strict=True)]
-    certified_points = certify_searches(family, world, tried, options.goal)
+    certified_points = certify_searches(family, world, tried, goal)
     return Curve(
         constraint=chosen.name,
         relation=chosen.sense,

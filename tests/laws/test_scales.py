@@ -1,0 +1,82 @@
+"""Signals in other units are the same problem: the same verdicts, limits and gaps to the same number of digits."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import bidual as bd
+from tests.helpers import random_instance
+
+SHAPE = (6, 2, 3, 4)
+SCALES = (1e-12, 1e-8, 1e-4, 1.0, 1e8)
+
+
+def _paid(scale, seed=1):
+    instance = random_instance(seed, SHAPE)
+    reward, cost = instance.signals[0] * scale, np.abs(instance.signals[1]) * scale
+    return instance.mdp, instance.mdp.embedding(r=reward, c=cost)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_verdicts_on_limits_do_not_depend_on_units(scale):
+    mdp, x = _paid(scale)
+    least = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.c))), mdp).value
+    within = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r)), {"c": cp.sum(x.c) <= 1.3 * least}), mdp)
+    assert within.status == "optimal"
+    assert within.value == pytest.approx(4.007526997050187 * scale, rel=1e-6)
+    assert within.gap <= 1e-6 * abs(within.value)
+    beyond = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r)), {"c": cp.sum(x.c) <= 0.9 * least}), mdp)
+    assert beyond.status == "infeasible"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_small_limit_is_a_limit(scale):
+    """The cheapest policy pays 0.1; a limit of a fifth of that is none that it keeps."""
+    mdp = bd.TabularMDP(np.ones((1, 2, 1)), 0, 1)
+    x = mdp.embedding(k=np.array([[0.2, 0.1]]) * scale)
+    solution = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.k)), {"k": cp.sum(x.k) <= 0.02 * scale}), mdp)
+    assert solution.status == "infeasible"
+    norm = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.k)), {"k": cp.norm(x.k) <= 0.02 * scale}), mdp)
+    assert norm.status == "infeasible"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_default_gap_is_relative(scale):
+    mdp, x = _paid(scale, seed=2)
+    linear = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r) - cp.sum(x.c))), mdp)
+    convex = bd.solve(bd.Problem(cp.Minimize(cp.norm(x.r - 3 * scale))), mdp)
+    for solution in (linear, convex):
+        assert solution.status == "optimal"
+        assert solution.gap <= solution.goal.gap <= 1.1e-6 * max(abs(solution.lower), abs(solution.upper))
+
+
+def test_an_explicit_gap_is_absolute():
+    mdp, x = _paid(1e-8)
+    solution = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r))), mdp, gap=1e-6)
+    assert solution.goal.gap == 1e-6
+    assert not solution.goal.relative
+
+
+def test_what_is_undecided_says_why():
+    """The limit is missed by more than counts as none, and by less than is proved."""
+    mdp, x = _paid(1.0)
+    free = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.c))), mdp)
+    limits = {"c": cp.sum(x.c) <= 1.05 * free.value, "r": cp.norm(x.r) <= 1.0}
+    solution = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r)), limits), mdp, max_plans=1)
+    assert solution.status == "undecided"
+    assert "lies between 0 and" in str(solution)
+
+
+def test_infeasibility_in_other_units_is_still_checked(tmp_path):
+    """Files hold rays in the units of their time; a positive multiple proves as much."""
+    from bidual._base import archive
+
+    mdp, x = _paid(1.0)
+    solution = bd.solve(bd.Problem(cp.Maximize(cp.sum(x.r)), {"c": cp.sum(x.c) <= 0.1}), mdp)
+    assert solution.status == "infeasible"
+    solution.save(tmp_path / "s.bidual")
+    manifest, arrays = archive.read(tmp_path / "s.bidual", "solution")
+    arrays["gamma"] = 7.0 * arrays["gamma"]
+    kept = {key: value for key, value in manifest.items() if key not in ("format", "kind")}
+    archive.write(tmp_path / "s.bidual", "solution", kept, arrays)
+    bd.check(tmp_path / "s.bidual")
