@@ -23,7 +23,7 @@ LINEAR_SHAPES = ((4, 2, 5), (6, 3, 4))  # S, A, H: few, because each compiles a 
 CONVEX_SHAPES = ((8, 2, 6), (12, 2, 4))
 ACCURACY = 3e-6  # of the judges, relative to the larger of 1 and the optimum
 MARGIN = 1e-5  # problems that are closer to infeasible than this are judged either way
-LINEAR, CONVEX, CHUNK = 380, 120, 10  # problems in the gate, and in one test
+LINEAR, CONVEX, CHUNK = 380, 120, 5  # problems in the gate, and convex ones in one test
 
 
 def random_model(rng, shape):
@@ -171,9 +171,9 @@ def compare(seed, solution, optimum, scale=1.0, *, accuracy=ACCURACY, doubtful=F
     assert solution.upper / scale >= optimum - accuracy, text
 
 
-@pytest.mark.parametrize("first", range(0, LINEAR, 10 * CHUNK))
+@pytest.mark.parametrize("first", range(0, LINEAR, 20 * CHUNK))
 def test_linear_problems_end_with_true_bounds(first):
-    for seed in range(first, min(first + 10 * CHUNK, LINEAR)):
+    for seed in range(first, min(first + 20 * CHUNK, LINEAR)):
         judge_linear(seed)
 
 

@@ -4,8 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bidual.problem.modelling._enclosures import Hull, NoEnclosureError, enclose
+from bidual.problem.modelling._enclosures import NoEnclosureError, enclose
 from bidual.problem.modelling._functions import Functions
+from bidual.problem.modelling._hulls import Hull
 
 X = cp.Variable(4)
 M = np.array([[1.0, -2.0, 0.5, 0.1], [0.3, 0.7, -0.1, 2.0]])

@@ -32,16 +32,15 @@ from bidual.dual._sequence import (
     ProximalState,
     ask,
     first_momentum,
+    master_accuracy,
     only_violation,
     origin,
     place_at,
-    repair,
     single_plan,
+    take_improvement,
     used_plans,
-    weights_of_plans,
     with_bound,
     with_slater,
-    with_values,
 )
 from bidual.planners import Plan
 from bidual.problem.convex import TOLERANCE, AbstractSmooth, ConvexProgram
@@ -150,7 +149,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         assert columns is not None  # from the first plan on
         columns = with_slater(self.master, smooth, columns, Mix(used, slater.weights[used]), room.memory.Y)
         memory = replace(duals.memory, columns=columns, room=None)
-        return self._request_corrective(program, smooth, self._take_improvement(smooth, replace(duals, memory=memory)))
+        return self._request_corrective(program, smooth, take_improvement(smooth, replace(duals, memory=memory)))
 
     def _after_hard(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
@@ -231,7 +230,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         memory = duals.memory
         assert memory.columns is not None  # from the first plan on
         if not duals.feasible:
-            duals = self._take_improvement(smooth, duals)
+            duals = take_improvement(smooth, duals)
         place = place_at(smooth, memory.columns.x, memory.columns.gamma)
         return ask(program, replace(duals, memory=replace(memory, phase=Phase.HARD, asked=(place,))))
 
@@ -242,18 +241,8 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         memory = duals.memory
         assert memory.columns is not None  # from the first plan on
         columns = self.master.add(smooth, memory.columns, y, single_plan(memory.count - 1))
-        columns = self.master.solve(smooth, columns, self._accuracy(duals))
-        return self._take_improvement(smooth, replace(duals, memory=replace(memory, columns=columns)))
-
-    def _take_improvement(self, smooth: AbstractSmooth, duals: Duals[ProximalState]) -> Duals[ProximalState]:
-        """Keep the master's point, repaired with the Slater column, if it is feasible and the best so far."""
-        columns = duals.memory.columns
-        assert columns is not None  # from the first plan on
-        weights, values = repair(smooth, columns)
-        better = values[0] < duals.f or not duals.feasible
-        if not better or np.max(values[1:], initial=0.0) > 0.0:
-            return duals
-        return with_values(duals, values, weights_of_plans(columns.mixes, weights, duals.memory.count), feasible=True)
+        columns = self.master.solve(smooth, columns, master_accuracy(duals, self.gap, relative=self.relative))
+        return take_improvement(smooth, replace(duals, memory=replace(memory, columns=columns)))
 
     def _first_soft(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState]
@@ -306,14 +295,3 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
 
     def _share(self, k: int) -> float:
         return self.momentum / (k + self.momentum)
-
-    def _accuracy(self, duals: Duals[ProximalState]) -> float:
-        """Compute the accuracy required of the master now, in units of f."""
-        size = abs(duals.f) if duals.feasible else 1.0
-        aim = 0.05 * self.gap * (size if self.relative else 1.0)
-        present = 1e-3 * (duals.f - duals.optimum.value) if duals.feasible else np.inf
-        if not np.isfinite(present):
-            return 1e-9 * max(size, 1e-3)
-        # Where f* is 0 the bound errs like the root of the master's error.
-        factor = 1e-4 if size < 1e-3 else 1.0
-        return factor * max(aim, present)

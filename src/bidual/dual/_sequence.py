@@ -201,3 +201,26 @@ def with_slater(
     for i in range(1, len(Y)):
         columns = master.add(smooth, columns, Y[i] + shift, single_plan(i))
     return master.solve(smooth, columns, 1e-9)
+
+
+def take_improvement(smooth: AbstractSmooth, duals: Duals[ProximalState]) -> Duals[ProximalState]:
+    """Keep the master's point, repaired with the Slater column, if it is feasible and the best so far."""
+    columns = duals.memory.columns
+    assert columns is not None  # from the first plan on
+    weights, values = repair(smooth, columns)
+    better = values[0] < duals.f or not duals.feasible
+    if not better or np.max(values[1:], initial=0.0) > 0.0:
+        return duals
+    return with_values(duals, values, weights_of_plans(columns.mixes, weights, duals.memory.count), feasible=True)
+
+
+def master_accuracy(duals: Duals[ProximalState], gap: float, *, relative: bool) -> float:
+    """Compute the accuracy required of the master now, in units of f."""
+    size = abs(duals.f) if duals.feasible else 1.0
+    aim = 0.05 * gap * (size if relative else 1.0)
+    present = 1e-3 * (duals.f - duals.optimum.value) if duals.feasible else np.inf
+    if not np.isfinite(present):
+        return 1e-9 * max(size, 1e-3)
+    # Where f* is 0 the bound errs like the root of the master's error.
+    factor = 1e-4 if size < 1e-3 else 1.0
+    return factor * max(aim, present)

@@ -8,20 +8,18 @@ derivative at 0 is 0. So expressions are evaluated in interval arithmetic, atom 
   lowest point, or there;
 * a floating-point operation has a relative error of at most EPS / 2, a sum of n terms one of n EPS relative to the sum
   of absolute values, NumPy's elementary functions a few units in the last place. Every result is moved outwards by more
-  than that (`_widened`), relative to the largest number that it was made of.
+  than that (`widened`), relative to the largest number that it was made of.
 
 So the interval holds by induction over the tree, and to first order it is no wider than |derivative| times the box.
 Atoms without a rule have no enclosure by themselves; `Functions` then uses convexity of the whole.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
 from cvxpy.atoms.affine.broadcast_to import broadcast_to
 from cvxpy.atoms.affine.concatenate import Concatenate
@@ -39,8 +37,22 @@ from cvxpy.atoms.affine.wraps import Wrap
 from cvxpy.atoms.atom import Atom
 from jaxtyping import Float
 
-EPS = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)  # below it errors are absolute, and no larger
+from bidual.problem.modelling._hulls import (
+    EPS,
+    TINY,
+    Hull,
+    dense,
+    enclose_moved,
+    enclose_multiple,
+    enclose_negative,
+    enclose_product,
+    enclose_quotient,
+    enclose_running_sum,
+    enclose_sum,
+    numeric,
+    widened,
+)
+
 _ELEMENTARY = 16.0  # units in the last place: far more than NumPy's functions err
 
 
@@ -48,24 +60,6 @@ class NoEnclosureError(Exception):
     """An atom without a rule."""
 
 
-class Hull(NamedTuple):
-    """The least and the largest value, entry by entry; a NaN encloses nothing and is treated as infinite."""
-
-    low: Float[np.ndarray, "..."]
-    high: Float[np.ndarray, "..."]
-
-    @property
-    def largest(self) -> Float[np.ndarray, "..."]:
-        """The largest absolute value."""
-        return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
-
-    @property
-    def smallest(self) -> Float[np.ndarray, "..."]:
-        """The smallest absolute value."""
-        return np.asarray(np.maximum(np.maximum(self.low, -self.high), 0.0))
-
-
-Ends = np.ndarray | np.floating | float
 Rule = Callable[[Any, list[Hull]], Hull]
 
 
@@ -74,7 +68,7 @@ def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
     if isinstance(expression, cp.Variable):
         return leaves[expression.id]
     if not isinstance(expression, Atom) or not expression.variables():
-        value = _dense(expression.value)
+        value = dense(expression.value)
         return Hull(value, value)
     rule = next((RULES[kind] for kind in type(expression).__mro__ if kind in RULES), None)
     if rule is None:
@@ -86,87 +80,16 @@ def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
     return Hull(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
-def _widened(low: Ends, high: Ends, size: Ends, units: float | int) -> Hull:
-    """Move both ends outwards by so many EPS of `size`, the largest number that they were made of."""
-    slack = units * EPS * np.asarray(size) + units * _TINY
-    return Hull(np.asarray(low - slack), np.asarray(high + slack))
-
-
-def _dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's constants have many types
-    return np.asarray(sp.coo_array(value).toarray() if sp.issparse(value) else value, dtype=np.float64)
-
-
-# Affine atoms: entries moved about, sums, and products with constants.
-
-
-def _moved(atom: Atom, parts: list[Hull]) -> Hull:
-    """Enclose an atom that only moves entries about."""
-    return Hull(_numeric(atom, [part.low for part in parts]), _numeric(atom, [part.high for part in parts]))
-
-
-def _numeric(atom: Any, values: Sequence[np.ndarray]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
-    return np.asarray(atom.numeric([np.asarray(value) for value in values]), dtype=np.float64)
-
-
-def _summed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401 - any sum of entries or of arguments
-    if isinstance(atom, cp.Sum) and atom.axis is None and np.all(np.isfinite(parts[0])):
-        low, high = (np.asarray(math.fsum(end.ravel().tolist())) for end in parts[0])  # rounded once, however many
-        return _widened(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
-    ends = _moved(atom, parts)
-    terms = max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
-    return _widened(*ends, size=_numeric(atom, [part.largest for part in parts]), units=terms + 1)
-
-
-def _cumulated(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    return _widened(*_moved(atom, parts), size=_numeric(atom, [parts[0].largest]), units=parts[0].low.size + 1)
-
-
-def _negated(atom: Atom, parts: list[Hull]) -> Hull:
-    del atom
-    return Hull(-parts[0].high, -parts[0].low)
-
-
-def _multiplied(atom: Atom, parts: list[Hull]) -> Hull:
-    del atom
-    first, second = parts
-    corners = [np.asarray(a * b) for a in first for b in second]
-    return _widened(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
-
-
-def _divided(atom: Atom, parts: list[Hull]) -> Hull:
-    del atom
-    first, second = parts
-    corners = [np.asarray(a / b) for a in first for b in second]
-    high = np.maximum.reduce(corners)
-    inside = second.smallest > 0
-    return _widened(
-        np.where(inside, np.minimum.reduce(corners), -np.inf),
-        np.where(inside, high, np.inf),
-        first.largest / np.where(inside, second.smallest, 1.0),
-        2,
-    )
-
-
-def _product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    """Enclose a matrix product by its centre and radius: one factor is constant, so nothing is lost."""
-    (a, ra), (b, rb) = (((p.high + p.low) / 2, (p.high - p.low) / 2) for p in parts)
-    large = _numeric(atom, [np.abs(a) + ra, np.abs(b) + rb])
-    centre = _numeric(atom, [a, b])
-    radius = _numeric(atom, [np.abs(a), rb]) + _numeric(atom, [ra, np.abs(b)]) + _numeric(atom, [ra, rb])
-    terms = parts[0].low.shape[-1] if parts[0].low.ndim else 1
-    return _widened(centre - radius, centre + radius, large, 3 * terms + 8)
-
-
 # Nonlinear atoms.
 
 
 def _selected(atom: Atom, parts: list[Hull]) -> Hull:
-    return _moved(atom, parts)  # a maximum is one of its arguments
+    return enclose_moved(atom, parts)  # a maximum is one of its arguments
 
 
 def _largest_summed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     n = parts[0].low.size
-    return _widened(*_moved(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
+    return widened(*enclose_moved(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
 
 
 def _finite(end: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -183,10 +106,10 @@ def _normed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     part, n = parts[0], parts[0].low.size
     p = 1.0 if isinstance(atom, cp.norm1) else np.inf if isinstance(atom, cp.norm_inf) else float(atom.get_data()[0])
     units = (2 * n + 8) * max(1.0, 1.0 / abs(p)) + _ELEMENTARY
-    unit = max(float(np.max(part.largest, initial=0.0)), _TINY)  # in these units the largest entry does not underflow
-    low, high = (unit * _numeric(atom, [end / unit]) for end in (part.smallest, part.largest))
+    unit = max(float(np.max(part.largest, initial=0.0)), TINY)  # in these units the largest entry does not underflow
+    low, high = (unit * numeric(atom, [end / unit]) for end in (part.smallest, part.largest))
     lost = (
-        0.0 if np.all(part.largest == 0) else 1e-150 + (unit * (n * _TINY) ** (1 / p) if atom.axis is not None else 0.0)
+        0.0 if np.all(part.largest == 0) else 1e-150 + (unit * (n * TINY) ** (1 / p) if atom.axis is not None else 0.0)
     )
     if p < 1:
         low = np.where(np.any(part.low < 0), -np.inf, low)
@@ -204,7 +127,7 @@ def _powered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     low, high = (end**p for end in (ends if p > 0 else ends[::-1]))
     units = _ELEMENTARY + 4 * abs(p)
     low, high = np.minimum(low, high) * (1 - units * EPS), np.maximum(low, high) * (1 + units * EPS)
-    high = np.where(high == 0, np.where(ends[1] == 0, 0.0, _TINY), high)  # a square may underflow
+    high = np.where(high == 0, np.where(ends[1] == 0, 0.0, TINY), high)  # a square may underflow
     if even:
         return Hull(low, high)
     outside, reached = part.low < 0, part.high < 0
@@ -219,12 +142,12 @@ def _squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     """Enclose sum(x^2) / y: it grows with every |x|, and falls with y > 0."""
     x, y = parts
     n = x.low.size
-    large, small = (np.asarray(_numeric(atom, [end, np.ones(y.low.shape)])) for end in (x.largest, x.smallest))
+    large, small = (np.asarray(numeric(atom, [end, np.ones(y.low.shape)])) for end in (x.largest, x.smallest))
     none = np.all(x.largest == 0) & np.all(y.low >= 0)
     high = np.where(np.all(y.low > 0), large / np.max(np.abs(y.low)), np.where(none, 0.0, np.inf))
     low = np.where(np.all(y.high > 0), small / np.max(np.abs(y.high)), 0.0)
     units = 2 * n + 8
-    lost = np.where(np.any(x.largest > 0), (n + 1) * _TINY, 0.0)  # squares may underflow
+    lost = np.where(np.any(x.largest > 0), (n + 1) * TINY, 0.0)  # squares may underflow
     return Hull(np.maximum(low * (1 - units * EPS) - lost, 0.0), high * (1 + units * EPS) + lost)
 
 
@@ -235,7 +158,7 @@ def _hubered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
         return np.where(size <= M, size * size, 2 * M * size - M * M)
 
     size = np.minimum(part.largest, M) * part.largest
-    found = _widened(value(part.smallest), value(part.largest), 3 * size, 4)
+    found = widened(value(part.smallest), value(part.largest), 3 * size, 4)
     return Hull(np.maximum(found.low, 0.0), found.high)
 
 
@@ -246,7 +169,7 @@ def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
     ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
     peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
     high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
-    return _widened(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
+    return widened(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
 
 
 def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -269,7 +192,7 @@ def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
     )
     other = np.clip(least, y.low, y.high) if divergence else y.high
     low = _relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
-    found = _widened(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
+    found = widened(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
     return Hull(np.maximum(found.low, 0.0), found.high) if divergence else found
 
 
@@ -278,31 +201,31 @@ def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:
     edge = -1.0 if isinstance(atom, cp.log1p) else 0.0
     function = np.log1p if isinstance(atom, cp.log1p) else np.log
     low, high = (np.where(end > edge, function(np.where(end > edge, end, 1.0)), -np.inf) for end in parts[0])
-    return _widened(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
+    return widened(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
 
 
 def _exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    low, high = _moved(atom, parts)
+    low, high = enclose_moved(atom, parts)
     size = np.max(parts[0].largest) + np.log(parts[0].low.size) + 1.0
-    return _widened(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
+    return widened(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
 
 
 def _logistics(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     low, high = (np.logaddexp(0.0, end) for end in parts[0])
-    return _widened(low, high, np.maximum(low, high), _ELEMENTARY)
+    return widened(low, high, np.maximum(low, high), _ELEMENTARY)
 
 
 def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     low, high = (np.exp(end) for end in parts[0])
-    return Hull(low * (1 - _ELEMENTARY * EPS), high * (1 + _ELEMENTARY * EPS) + _TINY)
+    return Hull(low * (1 - _ELEMENTARY * EPS), high * (1 + _ELEMENTARY * EPS) + TINY)
 
 
 def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    low, high = (_numeric(atom, [np.maximum(end, 0.0)]) for end in parts[0])
+    low, high = (numeric(atom, [np.maximum(end, 0.0)]) for end in parts[0])
     low = np.where(np.any(parts[0].low < 0), -np.inf, low)
-    return _widened(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
+    return widened(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
 
 
 RULES: Mapping[type, Rule] = MappingProxyType(
@@ -312,16 +235,16 @@ RULES: Mapping[type, Rule] = MappingProxyType(
                 *(broadcast_to, Concatenate, diag_mat, diag_vec, Hstack, index, special_index, Promote, reshape),
                 *(transpose, upper_tri, Vstack, Wrap),
             ),
-            _moved,
+            enclose_moved,
         ),
-        cp.AddExpression: _summed,
-        cp.Sum: _summed,
-        Trace: _summed,
-        cp.cumsum: _cumulated,
-        NegExpression: _negated,
-        cp.multiply: _multiplied,
-        DivExpression: _divided,
-        MulExpression: _product,
+        cp.AddExpression: enclose_sum,
+        cp.Sum: enclose_sum,
+        Trace: enclose_sum,
+        cp.cumsum: enclose_running_sum,
+        NegExpression: enclose_negative,
+        cp.multiply: enclose_multiple,
+        DivExpression: enclose_quotient,
+        MulExpression: enclose_product,
         cp.abs: _absolute,
         cp.norm1: _normed,
         cp.norm_inf: _normed,

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bidual.problem.convex import AbstractFunctions
-from bidual.problem.modelling._enclosures import EPS, Hull, NoEnclosureError, enclose
+from bidual.problem.modelling._enclosures import NoEnclosureError, enclose
+from bidual.problem.modelling._hulls import EPS, Hull
 
 _MOST_POINTS = 5000  # entries that a function is evaluated around
 

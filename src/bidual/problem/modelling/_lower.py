@@ -5,7 +5,7 @@ with their values at the time of the traversal.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,9 +22,10 @@ from jaxtyping import Array, Float
 
 from bidual._base.types import float64
 from bidual.problem.convex import AbstractSmooth
-from bidual.problem.modelling._atoms import is_euclidean, rule_of
+from bidual.problem.modelling._atoms import rule_of
 from bidual.problem.modelling._compile import affine_rows
 from bidual.problem.modelling._functions import Functions
+from bidual.problem.modelling._smoothness import has_inner_kink, is_smooth
 
 Part = Callable[[Float[Array, "n"]], Array]  # the value of a part of a tree, from the image
 Row = Callable[[Float[Array, "n"]], Float[Array, ""]]
@@ -160,9 +161,9 @@ def smooth(functions: Functions, parameters: Sequence[cp.Variable] = (), *, norm
         parameters: the images that stand for parameters, at no particular values.
         norms: whether Euclidean norms count as smooth wherever they are, though they have a kink at 0.
     """
-    if functions.auxiliary or not _is_smooth(functions.objective, norms):
+    if functions.auxiliary or not is_smooth(functions.objective, norms):
         return None
-    if not all(_is_smooth(g, norms) or _has_inner_kink(g, parameters) for g in functions.constraints):
+    if not all(is_smooth(g, norms) or has_inner_kink(g, parameters) for g in functions.constraints):
         return None
     where = _places(functions.images)
     expressions = (functions.objective, *functions.constraints)
@@ -177,41 +178,6 @@ def _places(images: Sequence[cp.Variable]) -> dict[int, slice]:
     """Return the slice of every variable in the image vector, by id."""
     ends = np.cumsum([0, *(v.size for v in images)]).tolist()
     return {v.id: slice(*ends_of) for v, ends_of in zip(images, pairwise(ends), strict=True)}
-
-
-def _is_smooth(expression: cp.Expression, norms: bool) -> bool:
-    if isinstance(expression, cp.Variable) or not expression.variables():
-        return True
-    if isinstance(expression, AffAtom) and expression.is_affine():
-        return True
-    rule = rule_of(expression)
-    known = rule is not None and (rule.smooth(expression) or (norms and is_euclidean(expression)))
-    return known and all(_is_smooth(part, norms) for part in _arguments(expression))
-
-
-def _has_inner_kink(constraint: cp.Expression, parameters: Sequence[cp.Variable]) -> bool:
-    """Return whether g is a Euclidean norm below a positive limit: it is smooth wherever it can be tight.
-
-    The kink is where the norm is 0, and there the constraint holds with room. A limit that is a parameter counts as
-    positive here; its value is looked at when it is known.
-    """
-    terms, known = list(_terms(constraint)), {variable.id for variable in parameters}
-    curved = [term for term in terms if not {v.id for v in term.variables()} <= known]
-    if len(curved) != 1 or not is_euclidean(norm := curved[0]):
-        return False
-    rest = [term for term in terms if term is not norm]
-    if not (_arguments(norm)[0].is_affine() and all(term.is_affine() for term in rest)):
-        return False
-    return any(term.variables() for term in rest) or float(sum(np.sum(term.value) for term in rest)) < 0
-
-
-def _terms(expression: cp.Expression) -> Iterator[cp.Expression]:
-    """Yield the terms of a sum."""
-    if isinstance(expression, cp.AddExpression):
-        for argument in expression.args:
-            yield from _terms(argument)
-    else:
-        yield expression
 
 
 def _rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[Row]:
