@@ -6,6 +6,8 @@
 * the policy's visits, forward, as a second opinion on those values, and their mass.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
