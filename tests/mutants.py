@@ -42,6 +42,7 @@ class Mutant(NamedTuple):
 
     module: str
     line: int
+    code: str  # the line before the change
     change: str
     source: str
 
@@ -88,12 +89,18 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
 def mutants(module: str) -> Iterator[Mutant]:
     """Yield all mutants of a module of `certificate/`."""
     source = (ROOT / "certificate" / f"{module}.py").read_text()
-    tree = ast.parse(source)
+    tree, lines = ast.parse(source), source.splitlines()
     for parent, field, place, node in list(_places(tree)):
         for kind, instead in changes(node):
             _put(parent, field, place, instead)
             text = ast.unparse(ast.fix_missing_locations(tree))
-            yield Mutant(module, node.lineno, f"{kind}: {_short(node)} -> {_short(instead)}", text)
+            yield Mutant(
+                module,
+                node.lineno,
+                lines[node.lineno - 1].strip(),
+                f"{kind}: {_short(node)} -> {_short(instead)}",
+                text,
+            )
             _put(parent, field, place, node)
 
 
@@ -172,15 +179,14 @@ def main() -> int:
     args = parser.parse_args()
     everything = [mutant for module in args.modules for mutant in mutants(module)]
     drawn = random.Random(args.seed).sample(everything, min(args.count, len(everything)))
-    listed = {
-        (one["module"], one["change"]) for one in tomllib.loads((TESTS / "mutants.toml").read_text())["equivalent"]
-    }
+    written = tomllib.loads((TESTS / "mutants.toml").read_text())["equivalent"]
+    listed = {(one["module"], one["code"], one["change"]) for one in written}
     print(f"{len(drawn)} of {len(everything)} mutants of {', '.join(args.modules)}; seed {args.seed}", flush=True)
     preload()
     return _run_all(drawn, listed, time.monotonic() + 60 * args.minutes)
 
 
-def _run_all(drawn: list[Mutant], listed: set[tuple[str, str]], deadline: float) -> int:
+def _run_all(drawn: list[Mutant], listed: set[tuple[str, str, str]], deadline: float) -> int:
     run, killed, equivalent, survivors = 0, 0, 0, []
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder)
@@ -192,7 +198,7 @@ def _run_all(drawn: list[Mutant], listed: set[tuple[str, str]], deadline: float)
             if time.monotonic() > deadline:
                 break
             run += 1
-            if (mutant.module, mutant.change) in listed:
+            if (mutant.module, mutant.code, mutant.change) in listed:
                 equivalent += 1
             elif _survives(mutant, copied):
                 survivors.append(mutant)

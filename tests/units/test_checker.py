@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import bidual as bd
-from bidual.certificate import Certificate, Evidence, Record, certify
+from bidual.certificate import Certificate, Evidence, Record, _affine, certify
 from bidual.certificate._cuts import cut_of
 from bidual.certificate._evaluate import forward_error, kernels_of
 from bidual.certificate.constraints import Conflict, Goal, constraint_named, find_conflict, status_of, status_of_learned
@@ -194,6 +194,13 @@ def test_a_ray_proves_a_violation():
     for gamma in ([0.5, -0.4], [0.6, -0.5]):
         with pytest.raises(bd.CertificateError, match="sum to 1"):
             certify(replace(evidence, record=Record(np.array(gamma), 0.0)))
+
+
+def test_a_bound_above_what_the_policy_proves_is_an_error(monkeypatch):
+    """It would be a fault of the checker, which says so instead of printing it."""
+    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (1e9, 0.0))
+    with pytest.raises(bd.CertificateError, match="exceeds what the policy proves"):
+        certify(small(0))
 
 
 def test_the_visits_are_those_of_the_policy():
