@@ -117,3 +117,18 @@ def test_paths_named_for_developers_exist():
             assert any(place.exists() for place in places) or name in USERS_FILES, f"{document.name}: {name}"
         for name in re.findall(r"`(test_\w+)`", text):
             assert f"def {name}(" in tests, f"{document.name}: {name}"
+
+
+def test_paths_of_the_architecture_page_exist():
+    """Folders and files, diagrams included, from the root of the project or of the package, or folders of tests."""
+    package = ROOT / "src" / "bidual"
+    for page in (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"):
+        text = page.read_text()
+        named = re.findall(r"`([\w/]+/|[\w/]+\.\w+)`", text)
+        for diagram in re.findall(r"```\n(.*?)```", text, re.DOTALL):
+            named += re.findall(r"(?<![\w/])(?:[a-z_]+/)+[\w.]*\w?", diagram)
+        assert len(named) > 20 or page.name == "CONTRIBUTING.md"
+        for name in named:
+            if "/" in name or name.endswith((".py", ".md")):
+                places = (ROOT / name, package / name, ROOT / "tests" / name)
+                assert any(place.exists() for place in places), f"{page.name}: {name}"

@@ -9,7 +9,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual.learning.learned import Learned, LearnProgress
 from bidual.learning.metrics import Metric, MetricLog, to_user_units
 from bidual.learning.outputs import Estimates, ReturnedPolicy, estimate_executed, estimate_in_model
-from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy, with_class_bounds
+from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy
 from bidual.learning.setup import LearnSetup
 from bidual.learning.state import LearnState, advance, count_pending
 from bidual.learning.summary import (
@@ -17,7 +17,6 @@ from bidual.learning.summary import (
     describe_exploration,
     mixture_of_policies,
     output_of,
-    summarise,
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
@@ -116,17 +115,16 @@ class Learner:
             dual_bound = dual_bound.or_better(
                 setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
             )
-        bounds = with_class_bounds(setup, returned, dual_bound, knowledge, estimates)
         after = LearnSession(
             setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal, estimates
         )
         ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(state.policies, 1)]
         since = state.restarts.since
         return Learned(
-            **summarise(setup, dual_bound, returned, bounds, goal=goal)._asdict(),
+            **after.summary()._asdict(),
             sense="maximize" if setup.problem.maximises else "minimize",
             outputs=(
-                output_of(setup, "certainty-equivalent policy", returned.policy, bounds),
+                output_of(setup, "certainty-equivalent policy", returned.policy, after.bounds),
                 output_of(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
                 output_of(setup, "last-half mixture", mixture_of_policies(ran[since:]), self._last_half()),
             ),

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 from bidual._base.errors import ProblemError
@@ -19,7 +20,7 @@ from bidual.learning.outputs import (
     spans_of,
 )
 from bidual.learning.setup import LearnSetup
-from bidual.learning.summary import output_of, summarise
+from bidual.learning.summary import Summary, output_of, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
 from bidual.problem.modelling import Line
 from bidual.solving.solve import solve
@@ -59,20 +60,6 @@ def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> A
     return knowledge.at(replace(counts, steady=knowledge.counts.steady))
 
 
-def with_class_bounds(
-    setup: LearnSetup,
-    returned: ReturnedPolicy,
-    dual_bound: DualBound,
-    knowledge: AbstractKnowledge,
-    estimates: Estimates,
-) -> Estimates:
-    """Combine the estimates from episodes with the bounds over the class of laws, where there is one."""
-    if not (knowledge.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
-        return estimates
-    program, known = setup.program, knowledge_of_bound(dual_bound, knowledge)
-    return narrow_by_class(estimates, program, linear_rows(program), returned.policy, known, returned.embedding)
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class LearnSession(AbstractLearnSession):
@@ -89,6 +76,19 @@ class LearnSession(AbstractLearnSession):
     before: Estimates  # from those rounds
     further: Round | None = None  # the episodes of all calls of `certify`
 
+    @cached_property
+    def bounds(self) -> Estimates:
+        """The estimates from episodes, combined with the bounds over the class of laws, where there is one."""
+        returned, program = self.returned, self.setup.program
+        if not (self.knowledge.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
+            return self.estimates
+        known, rows = knowledge_of_bound(self.dual_bound, self.knowledge), linear_rows(program)
+        return narrow_by_class(self.estimates, program, rows, returned.policy, known, returned.embedding)
+
+    def summary(self) -> Summary:
+        """Derive status, bounds and constraints of the policy."""
+        return summarise(self.setup, self.dual_bound, self.returned, self.bounds, goal=self.goal)
+
     def certify(self, solution: Learned, episodes: int) -> Learned:
         """Run more fresh episodes of the policy: all of them, over all calls, are one round for any number of them.
 
@@ -104,11 +104,10 @@ class LearnSession(AbstractLearnSession):
         after = replace(
             self, estimates=both, dual_bound=dual_bound, knowledge=knowledge, further=seen, spent=self.spent + episodes
         )
-        bounded = with_class_bounds(setup, self.returned, dual_bound, knowledge, both)
-        first = output_of(setup, solution.outputs[0].name, solution.policy, bounded)
+        first = output_of(setup, solution.outputs[0].name, solution.policy, after.bounds)
         return replace(
             solution,
-            **summarise(setup, dual_bound, self.returned, bounded, goal=self.goal)._asdict(),
+            **after.summary()._asdict(),
             knowledge=knowledge,
             history=drop_invalid_bounds(solution.history, knowledge),
             outputs=(first, *solution.outputs[1:]),

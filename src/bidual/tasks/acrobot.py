@@ -1,7 +1,7 @@
 """Two links to be swung up by a torque between them: the acrobot, with the height of its tip as reward."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,10 +55,12 @@ def acrobot_effort(budget: float = 100.0, horizon: int = 200) -> Task:
 
 
 def _task(problem: Problem, plans: int) -> Task:
+    from bidual.tasks._lc3_envs import Acrobot
+
     # LC3 has 200 features, all scales 1 and a ridge of 0.01. One step is foretold ten times better so. With 400
     # features and the same optimism, what was learned by episode 25 is partly lost again by episode 100.
     model = KNR(fourier(800, 4.5, scales=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0)), ridge=1e-5)
-    return Task(problem, None, model=model, env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(problem, None, model=model, env=Acrobot(), explorer=_explorer(plans), picture=_PICTURE)
 
 
 def _signals() -> Computed:
@@ -68,12 +70,6 @@ def _signals() -> Computed:
 def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
     """Return the heights of upper and lower link, -cos(first) and -cos(first + second): each between -1 and 1."""
     return -y[0] - (y[0] * y[2] - y[1] * y[3])
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._lc3_envs import Acrobot
-
-    return Acrobot()
 
 
 def _explorer(plans: int) -> "Controls":

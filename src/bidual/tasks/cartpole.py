@@ -1,7 +1,7 @@
 """A pole to be balanced on a cart, nearly upright at first: the cart pole, with the pole's height as reward."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -49,8 +49,10 @@ def cartpole_effort(budget: float = 1.0, horizon: int = 200) -> Task:
 
 
 def _task(problem: Problem, plans: int) -> Task:
+    from bidual.tasks._lc3_envs import CartPole
+
     phi = fourier(200, 1.5)  # of position, speed, angle, its speed and force in their units, as in LC3
-    return Task(problem, None, model=KNR(phi, ridge=5e-4), env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(problem, None, model=KNR(phi, ridge=5e-4), env=CartPole(), explorer=_explorer(plans), picture=_PICTURE)
 
 
 def _signals() -> Computed:
@@ -59,12 +61,6 @@ def _signals() -> Computed:
 
 def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
     return jnp.cos(y[2]) - _AWAY * y[0] ** 2
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._lc3_envs import CartPole
-
-    return CartPole()
 
 
 def _explorer(plans: int) -> "Controls":

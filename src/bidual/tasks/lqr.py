@@ -1,6 +1,6 @@
 """A noisy double integrator with quadratic costs: the exact optimum is that of the Riccati recursion."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,21 +49,17 @@ def exact(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
 
 
 def _task(problem: Problem) -> Task:
+    from bidual.tasks._control_envs import DoubleIntegrator
+
     # The true W is (A - I, B), of norm 0.2: the effect of a step of 0.2 is known to be about as large as that.
     model = KNR(linear(), ridge=1e-3, noise=NOISE, bound=0.5, first=(1.0, 0.0))
-    return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_explorer(), picture=_PICTURE)
 
 
 def _signals(highest: float) -> Computed:
     # Of (s, u, s'). No control is beyond its limits, so that the bounds of efforts are never met.
     distance = quadratic(np.diag([0.0, 0.0, 0.0, 1.0, SPEED_COST]), low=0.0, high=highest)
     return computed(distance=distance, effort=quadratic(np.diag([0.0, 0, 1, 0, 0]), low=0.0, high=FORCE**2))
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import DoubleIntegrator
-
-    return DoubleIntegrator(NOISE, FORCE)
 
 
 def _explorer() -> "Controls":

@@ -1,6 +1,6 @@
 """The double integrator like an expert with more force: moments of the position, whose optimum is a convex program."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -28,12 +28,14 @@ def lqr_match(budget: float = 6.0, horizon: int = 20) -> Task:
     """
     import cvxpy as cp
 
+    from bidual.tasks._control_envs import DoubleIntegrator
+
     x = _signals().embedding(horizon)
     position, square = expert_moments(horizon)
     apart = cp.hstack([x.position - position, x.square - square])
     problem = Problem(cp.Minimize(cp.norm(apart)), {"effort": cp.sum(x.effort) <= open_limit("budget", budget)})
     model = KNR(linear(), ridge=1e-3, noise=NOISE)
-    return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_explorer(), picture=_PICTURE)
 
 
 def expert_moments(horizon: int) -> tuple[Float[np.ndarray, "H"], Float[np.ndarray, "H"]]:
@@ -58,12 +60,6 @@ def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) 
 
 def _square(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0] ** 2
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import DoubleIntegrator
-
-    return DoubleIntegrator(NOISE, FORCE)
 
 
 def _explorer() -> "Controls":

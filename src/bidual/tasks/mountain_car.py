@@ -1,7 +1,7 @@
 """A car in a valley that has to swing back before its engine can drive it out, with the position as reward."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -52,9 +52,11 @@ def mountain_car_effort(budget: float = 60.0, horizon: int = 200) -> Task:
 
 
 def _task(problem: Problem, plans: int) -> Task:
+    from bidual.tasks._lc3_envs import MountainCar
+
     # As in LC3 (ridge 0.01 there), but speeds in units of the fastest: else all are alike to a bandwidth of 1.3.
     model = KNR(fourier(100, 1.3, scales=(1.0, FASTEST, 1.0)), ridge=1e-4)
-    return Task(problem, None, model=model, env=_env(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(problem, None, model=model, env=MountainCar(), explorer=_explorer(plans), picture=_PICTURE)
 
 
 def _signals() -> Computed:
@@ -63,12 +65,6 @@ def _signals() -> Computed:
 
 def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0]
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._lc3_envs import MountainCar
-
-    return MountainCar()
 
 
 def _explorer(plans: int) -> "Controls":

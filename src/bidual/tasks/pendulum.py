@@ -1,6 +1,6 @@
 """A pendulum to swing up from hanging, by a motor too weak to lift it at once: the dense costs of Gymnasium."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -38,8 +38,10 @@ def pendulum_effort(budget: float = 100.0, horizon: int = 100) -> Task:
 
 
 def _task(problem: Problem, explorer: "Controls") -> Task:
+    from bidual.tasks._control_envs import Pendulum
+
     phi = fourier(128, 1.5, scales=(1.0, 1.0, DENSE.fastest, DENSE.torque))
-    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=_env(), explorer=explorer, picture=_PICTURE)
+    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=Pendulum(DENSE), explorer=explorer, picture=_PICTURE)
 
 
 def _signals() -> Computed:
@@ -51,12 +53,6 @@ def _signals() -> Computed:
 
 def _distance(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
     return jnp.arctan2(x[1], x[0]) ** 2 + 0.1 * x[2] ** 2
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import Pendulum
-
-    return Pendulum(DENSE)
 
 
 def _explorer() -> "Controls":

@@ -4,7 +4,7 @@ H-UCRL's (Curi, Berkenkamp and Krause 2020) over its 400 steps of 1/80 s, with o
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -49,10 +49,12 @@ def tolerance(x: Float[Array, ""], low: float, high: float, margin: float) -> Fl
 
 
 def _task(problem: Problem) -> Task:
+    from bidual.tasks._control_envs import Pendulum
+
     # A ridge that says of what was never seen that it does not move: with a hundredth of it a single gentle episode
     # often tells the estimate how to get up, and nothing is left to explore.
     model = KNR(fourier(128, 1.5, scales=(1.0, 1.0, 10.0, SPARSE.torque)), ridge=1e-2)
-    return Task(problem, None, model=model, env=_env(), explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=model, env=Pendulum(SPARSE), explorer=_explorer(), picture=_PICTURE)
 
 
 def _reward(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
@@ -61,12 +63,6 @@ def _reward(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) ->
 
 def _push(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
     return 1.0 - tolerance(u[0], -0.1, 0.1, 0.1)
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import Pendulum
-
-    return Pendulum(SPARSE)
 
 
 def _explorer() -> "Controls":

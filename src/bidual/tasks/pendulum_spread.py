@@ -1,6 +1,6 @@
 """Pendulums to be spread evenly over all angles: a convex objective of the frequencies near each of them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -47,22 +47,18 @@ def uniform_features() -> float:
 def _task(law: PendulumLaw, budget: float, horizon: int) -> Task:
     import cvxpy as cp
 
+    from bidual.tasks._control_envs import Pendulum
+
     x = _signals(law).embedding(horizon, total=True)
     apart = x.angles / horizon - uniform_features()
     problem = Problem(cp.Minimize(cp.norm(apart)), {"effort": x.effort <= open_limit("budget", budget)})
     phi = fourier(128, 1.5, scales=(1.0, 1.0, min(law.fastest, 10.0), law.torque))
     picture = Picture(("cosine", "sine", "speed"), ("torque",), angle=(0, 1), seconds=law.repeat * law.dt)
-    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=_env(law), explorer=_explorer(), picture=picture)
+    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=Pendulum(law), explorer=_explorer(), picture=picture)
 
 
 def _signals(law: PendulumLaw) -> Computed:
     return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(effort, 0.0, law.torque**2))
-
-
-def _env(law: PendulumLaw) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import Pendulum
-
-    return Pendulum(law)
 
 
 def _explorer() -> "Controls":

@@ -1,6 +1,6 @@
 """A point mass in the plane with unknown drag and wind: to a goal, or like an expert, and around an obstacle."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -75,9 +75,11 @@ def centres() -> Float[np.ndarray, "p 2"]:
 
 
 def _task(problem: Problem) -> Task:
+    from bidual.tasks._control_envs import PointMass
+
     # Drag and wind are alike everywhere, which the learner does not know: places are on a scale of 4.
     phi = fourier(128, 2.0, scales=(_FARTHEST, _FARTHEST, 2.0, 2.0, 1.0, 1.0))
-    return Task(problem, None, model=KNR(phi, ridge=1e-3), env=_env(), explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=KNR(phi, ridge=1e-3), env=PointMass(NOISE), explorer=_explorer(), picture=_PICTURE)
 
 
 def _signals() -> Computed:
@@ -101,12 +103,6 @@ def _obstacle(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) 
 
 def _length(offset: Float[Array, "2"]) -> Float[Array, ""]:
     return jnp.sqrt(offset @ offset + 1e-6)  # differentiable at 0
-
-
-def _env() -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
-    from bidual.tasks._control_envs import PointMass
-
-    return PointMass(NOISE)
 
 
 def _explorer() -> "Controls":

@@ -2,7 +2,7 @@
 
 from bidual.planners.control._descent import Descent
 from bidual.planners.control._describe import Given
-from bidual.planners.control._execution import AbstractExecution, Feedback, Mpc, OpenLoop, law_of
+from bidual.planners.control._execution import AbstractExecution, Feedback, Mpc, OpenLoop, PlannedControls, law_of
 from bidual.planners.control._files import MALFORMED, read_control, read_controller, read_controls
 from bidual.planners.control._optimism import AbstractOptimism, BestOf, Bonus, Hallucinated, Mean
 from bidual.planners.control._optimism import PosteriorSample as Thompson
@@ -12,7 +12,7 @@ from bidual.planners.control._relaxation import RiccatiOptimist, lower_bound
 from bidual.planners.control._riccati import LinearQuadratic, RiccatiLaws, expected, linear_quadratic
 from bidual.planners.control._rollouts import AbstractLaw, embedding
 from bidual.planners.control._sampling import Elites, Exponential, Sampling, cem, dmd, icem, mppi
-from bidual.planners.control._search import AbstractSearch, Chain
+from bidual.planners.control._search import AbstractSearch, Chain, Subproblem
 
 __all__ = [
     "AbstractExecution",
@@ -32,8 +32,10 @@ __all__ = [
     "Mean",
     "Mpc",
     "OpenLoop",
+    "PlannedControls",
     "Regulator",
     "Sampling",
+    "Subproblem",
     "Thompson",
     "cem",
     "dmd",
