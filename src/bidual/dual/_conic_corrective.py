@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._conic_master import ConicMixture, solve_conic_master
+from bidual.dual._polish import apex_rows, polish
 from bidual.planners import Plan
 from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
 
@@ -262,29 +263,17 @@ def _next_stage(program: ConvexProgram, memory: ConicColumns, point: MixturePoin
 def _point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
     # In the relaxed forms, too, the user's variables come first among the others.
     auxiliary = mixed.others[: program.num_auxiliary]
-    weights, auxiliary = _polish_equalities(program, memory.Y, mixed.weights, auxiliary)
-    return MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
-
-
-def _polish_equalities(
-    program: ConvexProgram, Y: Float[np.ndarray, "k n"], weights: Float[np.ndarray, "k"], auxiliary: np.ndarray
-) -> tuple[Float[np.ndarray, "k"], np.ndarray]:
-    """Move weights and auxiliary variables a little, so that the user's equalities hold to the last digit."""
-    form, used = program.main, np.flatnonzero(weights > 1e-9)
-    rows = np.flatnonzero(form.owner[: form.cones.zero] >= 0)
-    if rows.size == 0:
-        return weights, auxiliary
-    of_auxiliary = form.G_u[rows][:, : auxiliary.size].toarray()
-    A = np.block([[form.G_y[rows] @ Y[used].T, of_auxiliary], [np.ones(used.size), np.zeros(auxiliary.size)]])
-    at = np.append(weights[used], auxiliary)
-    step = np.linalg.lstsq(A, np.append(form.h[rows], 1.0) - A @ at, rcond=None)[0]
-    at = at + step
-    # Far from the equalities, or at a corner of the simplex, there is nothing to polish.
-    if np.abs(step).max() > 1e-5 or at[: used.size].min() < 0:
-        return weights, auxiliary
-    moved = np.zeros_like(weights)
-    moved[used] = at[: used.size] / at[: used.size].sum()
-    return moved, at[used.size :]
+    rows = np.flatnonzero(program.main.owner[: program.main.cones.zero] >= 0)
+    weights, auxiliary = polish(program, memory.Y, mixed.weights, auxiliary, rows)
+    point = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+    if memory.slater is not None or not np.any(program.violations(point.g) > 0.2 * program.tolerances):
+        return point
+    # A norm that must be 0 leaves no room, and a cone solver knows it to the root of its tolerance: it is equalities.
+    rows = np.append(rows, apex_rows(program.main, weights @ memory.Y))
+    weights, auxiliary = polish(program, memory.Y, weights, auxiliary, rows)
+    moved = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
+    worst, best = (float(np.max(program.violations(p.g) / program.units)) for p in (point, moved))
+    return moved if best < worst else point
 
 
 def _repair(program: ConvexProgram, memory: ConicColumns, point: MixturePoint) -> MixturePoint:
