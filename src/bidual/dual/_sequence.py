@@ -114,7 +114,7 @@ def blend(columns: NewtonColumns, weights: Float[np.ndarray, "k"]) -> Float[np.n
 def weights_of_plans(mixes: Sequence[Mix], weights: Float[np.ndarray, "k"], count: int) -> Float[np.ndarray, "plans"]:
     """Return the weights of all plans in a mixture of columns, each of them a mixture of plans."""
     total = np.zeros(count)
-    for i in np.flatnonzero(weights):
+    for i in np.flatnonzero(weights).tolist():
         np.add.at(total, mixes[i].plans, weights[i] * mixes[i].weights)
     return total / total.sum()
 

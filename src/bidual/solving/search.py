@@ -143,7 +143,11 @@ def _loop(
 
 
 def _for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCorrective | Proximal:
-    return ConicCorrective() if program.smooth is None or program.equality.any() else Proximal(*options.goal)
+    return (
+        ConicCorrective()
+        if program.smooth is None or program.equality.any()
+        else Proximal(options.goal.gap, options.goal.relative)
+    )
 
 
 def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:

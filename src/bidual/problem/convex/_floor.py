@@ -22,7 +22,7 @@ def floor_multipliers(form: ConicForm) -> Float[np.ndarray, "r"] | None:
     """Find multipliers of slope 0, to solver precision; None where there are none, or the form is too large."""
     if form.h.size > _MOST_ROWS:
         return None
-    A = sp.hstack([form.G_y, form.G_u])
+    A = sp.csc_array(sp.hstack([form.G_y, form.G_u]))
     try:
         _, lam = run_clarabel(np.concatenate([form.c_y, form.c_u]), A, form.h, form.cones, nonneg=0, zero=0)
     except np.linalg.LinAlgError:

@@ -230,7 +230,7 @@ def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
 
 RULES: Mapping[type, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(
+        **dict[type, Rule].fromkeys(
             (
                 *(broadcast_to, Concatenate, diag_mat, diag_vec, Hstack, index, special_index, Promote, reshape),
                 *(transpose, upper_tri, Vstack, Wrap),

@@ -47,9 +47,8 @@ def _sum_of_largest(x: cp.Expression, weights: np.ndarray) -> cp.Expression:
     """
     ordered = np.sort(np.append(weights.ravel(), np.zeros(x.size - weights.size)))[::-1]
     steps = ordered[:-1] - ordered[1:]
-    terms = [float(steps[k]) * cp.sum_largest(x, k + 1) for k in np.flatnonzero(steps)]
-    total = float(ordered[-1]) * cp.sum(x)
-    return cp.AddExpression([total, *terms]) if terms else total
+    terms = [cp.multiply(float(steps[k]), cp.sum_largest(x, int(k) + 1)) for k in np.flatnonzero(steps)]
+    return cp.AddExpression([cp.multiply(float(ordered[-1]), cp.sum(x)), *terms])
 
 
 def _sum_of_squares(x: cp.Expression, P: cp.Expression) -> cp.Expression:

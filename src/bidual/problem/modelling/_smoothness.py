@@ -29,12 +29,12 @@ def has_inner_kink(constraint: cp.Expression, parameters: Sequence[cp.Variable])
     """
     terms, known = list(_terms(constraint)), {variable.id for variable in parameters}
     curved = [term for term in terms if not {v.id for v in term.variables()} <= known]
-    if len(curved) != 1 or not is_euclidean(norm := curved[0]):
+    if len(curved) != 1 or not (is_euclidean(norm := curved[0]) and isinstance(norm, cp.Pnorm)):
         return False
     rest = [term for term in terms if term is not norm]
     if not (norm.args[0].is_affine() and all(term.is_affine() for term in rest)):
         return False
-    return any(term.variables() for term in rest) or float(sum(np.sum(term.value) for term in rest)) < 0
+    return any(term.variables() for term in rest) or sum(float(np.sum(np.asarray(term.value))) for term in rest) < 0
 
 
 def _terms(expression: cp.Expression) -> Iterator[cp.Expression]:
