@@ -85,8 +85,7 @@ def test_the_store_is_read(runs):
         assert [entry.name for entry in entries] == RUNS
         for entry in entries:
             assert entry.status == "stopped"
-            episodes = [episode for name, episode, _ in store.metrics(entry.name) if name == "plans"]
-            assert episodes == list(range(1, 17))
+            assert store.series(entry.name)["plans"].episodes.tolist() == list(range(1, 17))
 
 
 @pytest.mark.parametrize("name", slow_where(COMMANDS, "learn-control"))

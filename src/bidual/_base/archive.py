@@ -9,15 +9,20 @@ import json
 import os
 import secrets
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from bidual._base.errors import ArchiveError
+from bidual._base.limits import check_arrays, check_json, check_zip, read_json
 
 FORMAT = 2
+# Errors from damaged files: RuntimeError, because a damaged zip header can ask for a password, and
+# JSON can be too deep (RecursionError).
+MALFORMED = (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError)
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 
 
@@ -36,7 +41,10 @@ def write(path: str | os.PathLike[str], kind: str, manifest: dict[str, Any], arr
     blob = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     header = {"format": FORMAT, "kind": kind, **manifest}
     header["sha256"] = digest(header, blob)
-    put(path, lambda file: _zip(file, header, blob))
+    text = json.dumps(header, indent=1, allow_nan=False).encode()
+    check_json(text)  # nothing is written that could not be read again
+    check_arrays(blob)
+    put(path, lambda file: _zip(file, text, blob))
     return header["sha256"]
 
 
@@ -65,9 +73,9 @@ def make(folder: Path) -> None:
         _sync_folder(folder.parent)
 
 
-def _zip(file: IO[bytes], header: dict[str, Any], blob: bytes) -> None:
+def _zip(file: IO[bytes], manifest: bytes, blob: bytes) -> None:
     with zipfile.ZipFile(file, "w") as archive:
-        for name, contents in ((_MANIFEST, json.dumps(header, indent=1, allow_nan=False)), (_ARRAYS, blob)):
+        for name, contents in ((_MANIFEST, manifest), (_ARRAYS, blob)):
             entry = zipfile.ZipInfo(name)  # dated 1980, not now
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, contents)
@@ -84,12 +92,11 @@ def read(
     if not target.is_file():
         raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
     try:
-        with zipfile.ZipFile(target) as archive:
-            manifest, blob = json.loads(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
+        with _opened(target) as archive:
+            manifest, blob = read_json(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
         actual = digest(manifest, blob)
-    # RuntimeError: a damaged zip header can ask for a password, and JSON can be too deep (RecursionError).
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
+    except MALFORMED as error:
         raise ArchiveError(f"{target} is not a readable bidual file ({error}): save it again") from error
     if not isinstance(version, int):
         raise ArchiveError(f"{target} is not a readable bidual file (format {version!r}): save it again")
@@ -104,9 +111,28 @@ def read(
     if actual != written or (sha256 is not None and written != sha256):
         raise ArchiveError(f"{target} is damaged: its contents do not match their checksum; save it again")
     try:
+        check_arrays(blob)
         return manifest, load(blob)
     except (SafetensorError, KeyError, ValueError) as error:  # the last two: of types and sizes that NumPy has not
         raise ArchiveError(f"{target} is damaged: {error}") from error
+
+
+def read_kind(path: str | os.PathLike[str]) -> str | None:
+    """Read the kind that a file claims to be; None where it cannot be read, which `read` reports."""
+    try:
+        with _opened(path) as archive:
+            return read_json(_entry(archive, _MANIFEST))["kind"]
+    except MALFORMED:
+        return None
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """Open a file whose list of parts is short: a long one would be read whole."""
+    with Path(path).open("rb") as file:
+        check_zip(file)
+        with zipfile.ZipFile(file) as archive:
+            yield archive
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -119,7 +145,9 @@ def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def digest(manifest: dict[str, Any], blob: bytes) -> str:
     """Compute the checksum of a file's contents: of the manifest without its checksum, and of the arrays."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest()
+    total = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    total.update(blob)
+    return total.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

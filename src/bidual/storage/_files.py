@@ -1,8 +1,6 @@
 """Saved files of either kind: solutions of known models, and results of learning."""
 
-import json
 import os
-import zipfile
 from pathlib import Path
 
 from bidual._base import archive
@@ -32,7 +30,7 @@ def load(
             must be given again with the same names, bounds and sizes. Nothing else needs them.
         model_features: likewise where its model is over `bd.features.mapped(function, d)`.
     """
-    file, kind = find_saved(path), _read_kind(find_saved(path))
+    file, kind = find_saved(path), archive.read_kind(find_saved(path))
     if kind == DECODED:
         return read_decoded(file)
     if kind == CONTROLS:
@@ -52,7 +50,7 @@ def check(path: str | os.PathLike[str]) -> Check:
     For a solution of a known model nothing is assumed; for a result of learning, that the counts and samples in the
     file were observed. Given a folder, it checks the file in it.
     """
-    file, kind = find_saved(path), _read_kind(find_saved(path))
+    file, kind = find_saved(path), archive.read_kind(find_saved(path))
     if kind == DECODED:
         raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
     if kind == CONTROLS:
@@ -67,14 +65,4 @@ def find_saved(path: str | os.PathLike[str]) -> Path:
 
 def _kind(path: Path) -> str:
     """Return which of the two kinds with a certificate a file is."""
-    return _learned.KIND if _read_kind(path) == _learned.KIND else _saved.KIND
-
-
-def _read_kind(path: Path) -> str | None:
-    """Read the kind that a file claims to be."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            kind = json.loads(archive.read("manifest.json"))["kind"]
-    except Exception:  # whatever is wrong with the file, `archive.read` reports it
-        return None
-    return kind if isinstance(kind, str) else None
+    return _learned.KIND if archive.read_kind(path) == _learned.KIND else _saved.KIND

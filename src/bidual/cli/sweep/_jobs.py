@@ -125,7 +125,7 @@ def read_entries(out: Path) -> "dict[str, RunEntry]":
 
     if not (out / "bidual.sqlite").is_file():
         return {}
-    with Store(out) as store:
+    with Store(out, writable=False) as store:
         return {entry.name: entry for entry in store.entries()}
 
 

@@ -94,6 +94,12 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
+def latest_episode(folder: Path) -> int:
+    """Return the number of episodes of the newest checkpoint of a run, by its name; 0 where there is none."""
+    names = (path.stem for path in (folder / FOLDER).glob("*.bidual"))
+    return max((int(name) for name in names if name.isdecimal()), default=0)
+
+
 def _outline(learn_state: LearnState) -> tuple[object, ...]:
     """Return the properties that every state of a run has in common with its first."""
     return (

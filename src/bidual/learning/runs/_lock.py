@@ -42,7 +42,7 @@ class RunLock:
 def is_held(folder: Path) -> bool:
     """Return whether some process holds the lock of a run."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDWR)
+        descriptor = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
         return False
     try:

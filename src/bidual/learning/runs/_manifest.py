@@ -13,12 +13,14 @@ from typing import Any
 from bidual._base import archive
 from bidual._base.checksum import checksum
 from bidual._base.errors import RunError
+from bidual._base.limits import read_json
 from bidual._base.version import __version__
 from bidual.learning.identity import identity_of
 from bidual.learning.setup import LearnSetup
 
 FILE = "run.json"
 FORMAT = 1
+_LONGEST = 1 << 20  # bytes; a manifest has some kilobytes
 _LOG = logging.getLogger("bidual")
 _PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "cvxpy", "clarabel", "gymnasium")
 
@@ -68,6 +70,8 @@ def _version(package: str) -> str:
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest to a file that people can read."""
     header = json.dumps(manifest | {"sha256": checksum(manifest)}, indent=1).encode()
+    if len(header) >= _LONGEST:
+        raise RunError(f"the options of the run in {folder} take {len(header)} bytes: give fewer than {_LONGEST}")
     for left in folder.glob(f".{FILE}.*"):  # by a crash
         left.unlink(missing_ok=True)
     archive.put(folder / FILE, lambda file: file.write(header))
@@ -79,7 +83,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunError(f"{folder} is not the folder of a run: there is no {FILE} in it ('bidual runs' lists runs)")
     try:
-        manifest = json.loads(path.read_bytes())
+        with path.open("rb") as file:
+            manifest = read_json(file.read(_LONGEST))
         written, found, actual = manifest.pop("sha256"), manifest["format"], checksum(manifest)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({error}): restore it, or start again in another folder") from error

@@ -1,21 +1,30 @@
 """Queries on stored runs: a list of runs, and a table of metrics."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bidual._base.errors import RunError
+from bidual.learning.runs._checkpoints import latest_episode
 from bidual.learning.runs._lock import is_held
 from bidual.learning.runs._manifest import FILE as MANIFEST
 from bidual.learning.runs._manifest import read_manifest
-from bidual.learning.runs._store import FILE as DATABASE
-from bidual.learning.runs._store import RunEntry, Store
+from bidual.learning.runs._schema import FILE as DATABASE
+from bidual.learning.runs._store import RunEntry, Series, Store
+
+_MOST_CELLS, _MOST_EMPTY = 10_000_000, 10  # of a table, and how many for each number in it beyond that
 
 
 class Listed(NamedTuple):
-    """A run in a list: `status` is running, finished, failed, or stopped, whether on purpose or by a crash."""
+    """A run in a list.
+
+    `status` is running, finished, failed, or stopped, whether on purpose or by a crash; unknown where the folder is
+    there and the database has no undamaged entry for it.
+    """
 
     name: str
     folder: Path
@@ -33,7 +42,9 @@ def listed(folder: str | os.PathLike[str] = "runs") -> list[Listed]:
     """List the runs of a folder, in the order of their names."""
     parent = Path(folder)
     with _open_store(parent) as store:
-        return [_list_entry(parent, entry, store) for entry in store.entries()]
+        found = [_list_entry(parent, entry, store) for entry in store.entries()]
+    known = {one.name for one in found}
+    return sorted([*found, *(one for one in _list_folders(parent) if one.name not in known)], key=lambda one: one.name)
 
 
 def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -52,23 +63,32 @@ def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         names = [entry.name for entry in store.entries() if only in (None, entry.name)]
         if only is not None and not names:
             raise RunError(f"{store.path} knows no run {only!r}: give the folder its old name and place again")
-        return _table({name: store.metrics(name) for name in names})
+        return _table({name: store.series(name) for name in names}, store.path)
 
 
-def _table(metrics_of_runs: dict[str, list[tuple[str, int, float]]]) -> dict[str, np.ndarray]:
+def _table(series_of_runs: dict[str, dict[str, Series]], path: Path) -> dict[str, np.ndarray]:
     """Tabulate the metrics: one row per run and episode."""
-    columns = list(dict.fromkeys(name for rows in metrics_of_runs.values() for name, _, _ in rows))
-    places = {
-        (run, episode): None for run, rows in metrics_of_runs.items() for episode in sorted({row[1] for row in rows})
+    every = [(name, one) for series in series_of_runs.values() for name, one in series.items() if one.episodes.size]
+    columns = list(dict.fromkeys(name for name, _ in every))
+    episodes = {
+        run: np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(one.episodes for one in series.values())]))
+        for run, series in series_of_runs.items()
     }
-    places = {key: place for place, key in enumerate(places)}
-    table = {name: np.full(len(places), np.nan) for name in columns}
-    for run, rows in metrics_of_runs.items():
-        for name, episode, value in rows:
-            table[name][places[run, episode]] = value
+    rows, given = sum(map(len, episodes.values())), sum(one.values.size for _, one in every)
+    if rows * len(columns) > max(_MOST_CELLS, _MOST_EMPTY * given):
+        raise RunError(
+            f"{path} has {given} numbers for {rows} rows and {len(columns)} columns: read its runs one by one, or look "
+            "whether they are yours"
+        )
+    table, first = {name: np.full(rows, np.nan) for name in columns}, 0
+    for run, series in series_of_runs.items():
+        for name, one in series.items():
+            if one.episodes.size:
+                table[name][first + np.searchsorted(episodes[run], one.episodes)] = one.values
+        first += len(episodes[run])
     own = {
-        "run": np.array([run for run, _ in places], dtype=str),
-        "episode": np.array([episode for _, episode in places], dtype=np.int64),
+        "run": np.repeat(np.array(list(episodes), dtype=str), [len(part) for part in episodes.values()]),
+        "episode": np.concatenate([np.zeros(0, dtype=np.int64), *episodes.values()]),
     }
     return own | {f"{name} (constraint)" if name in own else name: column for name, column in table.items()}
 
@@ -78,7 +98,17 @@ def _open_store(parent: Path) -> Store:
         raise RunError(
             f"there are no runs in {parent} (no {DATABASE}): 'bidual learn TASK --run {parent / 'NAME'}' starts one"
         )
-    return Store(parent)
+    return Store(parent, writable=False)
+
+
+def _list_folders(parent: Path) -> Iterator[Listed]:
+    """List the runs of a folder by their manifests: what the database should say, and does not always."""
+    for path in sorted(parent.glob(f"*/{MANIFEST}")):
+        folder, task, created = path.parent, None, 0.0
+        with suppress(RunError):
+            manifest = read_manifest(folder)
+            task, created = manifest.get("task"), float(manifest.get("created", 0.0))
+        yield Listed(folder.name, folder, task, "unknown", latest_episode(folder), created, created, None, None, None)
 
 
 def _list_entry(parent: Path, entry: RunEntry, store: Store) -> Listed:

@@ -1,32 +1,32 @@
 """The database of a runs folder: one SQLite file with the status of every run, and the metrics of every episode.
 
 Several processes may write at once: SQLite's write-ahead log lets one write while others read, and a writer
-that finds it busy waits. A commit is on the disk when it returns.
+that finds it busy waits. A commit is on the disk when it returns. Rows carry checksums: one that is damaged is named
+in a warning and left out, and the others are read.
 """
 
 import json
+import logging
 import math
 import sqlite3
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from bidual._base.errors import RunError
-from bidual.learning.metrics import PROGRESS_METRICS, Metric
+import numpy as np
+from jaxtyping import Float, Int
 
-FILE = "bidual.sqlite"
-_MARK, _FORMAT = 0x62694475, 1  # SQLite's own places for "whose file is this" and "of which version"
-_PATIENCE = 60.0  # seconds to wait for another writer
-_QUESTIONS = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-_SCHEMA = (
-    "CREATE TABLE runs (name TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL, status TEXT NOT NULL, "
-    "episodes INTEGER NOT NULL, manifest TEXT NOT NULL, result TEXT)",
-    "CREATE TABLE series (id INTEGER PRIMARY KEY, run TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (run, name))",
-    "CREATE TABLE metrics (series INTEGER NOT NULL, episode INTEGER NOT NULL, value REAL NOT NULL, "
-    "PRIMARY KEY (series, episode)) WITHOUT ROWID",
-)
+from bidual._base.errors import RunError
+from bidual._base.limits import read_json
+from bidual.learning.metrics import PROGRESS_METRICS, Metric
+from bidual.learning.runs._schema import FILE, PATIENCE, open_reader, open_writer
+from bidual.learning.runs._seals import entry_digest, is_sealed, seal, series_seed
+
+_ROW = "name, created, updated, status, episodes, manifest, result"
+_LOG = logging.getLogger("bidual")
 
 T = TypeVar("T")
 
@@ -43,12 +43,20 @@ class RunEntry(NamedTuple):
     result: dict[str, Any] | None
 
 
-class Store:
-    """An open database. Every method is one transaction."""
+class Series(NamedTuple):
+    """A metric of a run: its values, by ascending episodes."""
 
-    def __init__(self, folder: Path) -> None:
+    episodes: Int[np.ndarray, "n"]
+    values: Float[np.ndarray, "n"]
+
+
+class Store:
+    """An open database. Every method is one transaction. Opened to read it changes nothing."""
+
+    def __init__(self, folder: Path, *, writable: bool = True) -> None:
         self.path = folder / FILE
-        self._base = _retry(lambda: self._connect(), self.path)
+        opened = (lambda: (open_writer(self.path), True)) if writable else (lambda: open_reader(self.path))
+        self._base, self._sealed = _retry(opened, self.path)
 
     def __enter__(self) -> "Store":
         return self
@@ -62,13 +70,13 @@ class Store:
 
     def register(self, name: str, manifest: dict[str, Any]) -> None:
         """Register a run that begins or resumes."""
-        now, text = time.time(), json.dumps(manifest)
+        now = time.time()
         with self._transaction() as base:
-            base.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, 'running', 0, ?, NULL) ON CONFLICT (name) DO UPDATE "
-                "SET updated = excluded.updated, status = 'running', manifest = excluded.manifest, result = NULL",
-                (name, manifest.get("created", now), now, text),
-            )
+            row = self._row(base, name)
+            episodes = 0 if row is None else row[4]
+            created = float(manifest.get("created", now))
+            entry = (name, created, now, "running", episodes, json.dumps(manifest), None)
+            _put(base, entry, _count(base, name))
 
     def update(
         self,
@@ -80,50 +88,99 @@ class Store:
     ) -> None:
         """Update the status of a run, with the metrics since the last time."""
         with self._transaction() as base:
-            _insert(base, name, metrics)
-            base.execute(
-                "UPDATE runs SET updated = ?, status = ?, episodes = ?, result = coalesce(?, result) WHERE name = ?",
-                (time.time(), status, episodes, None if result is None else json.dumps(result), name),
-            )
+            added, row = _insert(base, name, metrics), self._row(base, name)
+            if row is None:
+                raise RunError(f"the entry of run {name!r} in {self.path} is damaged or gone: resume the run")
+            text = row[6] if result is None else json.dumps(result)
+            _put(base, (name, row[1], time.time(), status, episodes, row[5], text), row[7] + added)
 
     def forget(self, name: str, after: int) -> None:
         """Delete metrics of later episodes than `after`, and the bounds after it: they will be computed again."""
         with self._transaction() as base:
-            base.execute("UPDATE runs SET episodes = ? WHERE name = ?", (after, name))
             for least, names in ((after + 1, "name"), (after, ", ".join(f"'{metric}'" for metric in PROGRESS_METRICS))):
                 own = f"SELECT id FROM series WHERE run = ? AND name IN ({names})"
                 base.execute(f"DELETE FROM metrics WHERE series IN ({own}) AND episode >= ?", (name, least))
+            row = self._row(base, name)
+            if row is not None:
+                _put(base, (*row[:4], after, *row[5:7]), _count(base, name))
 
     def entries(self) -> list[RunEntry]:
-        """Return all runs, in the order of their names."""
-        rows = self._read("SELECT name, created, updated, status, episodes, manifest, result FROM runs ORDER BY name")
-        return [
-            RunEntry(name, created, updated, status, episodes, json.loads(manifest), json.loads(result or "null"))
-            for name, created, updated, status, episodes, manifest, result in rows
-        ]
+        """Return all runs, in the order of their names; damaged entries are named in a warning, and left out."""
+        query = f"SELECT {_ROW}{', numbers, digest' if self._sealed else ''} FROM runs ORDER BY name"
+        found = (self._entry(row) for row in self._rows(query))
+        return [entry for entry in found if entry is not None]
 
-    def metrics(self, name: str) -> list[tuple[str, int, float]]:
-        """Return name, episode and value of every metric of a run."""
-        return self._read(
-            "SELECT series.name, episode, value FROM metrics JOIN series ON series.id = series WHERE run = ? "
-            "ORDER BY series.id, episode",
-            (name,),
-        )
+    def series(self, run: str) -> dict[str, Series]:
+        """Return the metrics of a run by name; damaged numbers are counted in a warning, and left out."""
+        found = {name: self._read_series(run, name, number) for number, name in self._names(run)}
+        if self._sealed:
+            self._warn_of_losses(run, found)
+        return {name: one for name, (one, _) in found.items()}
 
     def latest(self, run: str, name: str) -> float | None:
-        """Return the last value of a series; None where there is none."""
-        found = self._read(
-            "SELECT value FROM metrics JOIN series ON series.id = series WHERE run = ? AND name = ? "
-            "ORDER BY episode DESC LIMIT 1",
-            (run, name),
-        )
-        return found[0][0] if found else None
+        """Return the last undamaged value of a series; None where there is none."""
+        for number, other in self._names(run):
+            if other == name:
+                rows = self._numbers(number, series_seed(run, name), "DESC")
+                return next((value for _, value, intact in rows if intact), None)
+        return None
 
-    def _read(self, query: str, arguments: tuple[object, ...] = ()) -> list[Any]:
+    def _entry(self, row: tuple[Any, ...]) -> RunEntry | None:
+        """Return the entry of a row, None where it is damaged."""
         try:
-            return self._base.execute(query, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise _error_from(self.path, error) from error
+            if self._sealed and entry_digest(row[:8]) != row[8]:
+                raise ValueError("its checksum is another")
+            return RunEntry(*row[:5], read_json(row[5]), read_json(row[6] or "null"))
+        except (ValueError, TypeError, RecursionError) as error:
+            _LOG.warning("the entry of run %r in %s is damaged (%s): resume the run", row[0], self.path, error)
+            return None
+
+    def _names(self, run: str) -> list[tuple[int, str]]:
+        return list(self._rows("SELECT id, name FROM series WHERE run = ? ORDER BY id", (run,)))
+
+    def _read_series(self, run: str, name: str, number: int) -> tuple[Series, int]:
+        """Read one series; return with it how many of its numbers are damaged."""
+        episodes, values, damaged = array("q"), array("d"), 0
+        for episode, value, intact in self._numbers(number, series_seed(run, name)):
+            if intact:
+                episodes.append(episode)
+                values.append(value)
+            else:
+                damaged += 1
+        return Series(np.array(episodes, dtype=np.int64), np.array(values, dtype=np.float64)), damaged
+
+    def _numbers(self, number: int, seed: int, order: str = "ASC") -> Iterator[tuple[int, float, bool]]:
+        """Yield episode, value and whether they are as they were written."""
+        query = (
+            f"SELECT episode, value{', seal' if self._sealed else ''} FROM metrics WHERE series = ? ORDER BY episode"
+        )
+        for episode, value, *found in self._rows(f"{query} {order}", (number,)):
+            if self._sealed:
+                yield episode, value, is_sealed(seed, episode, value, found[0])
+            else:
+                yield episode, value, type(episode) is int and type(value) is float
+
+    def _warn_of_losses(self, run: str, found: dict[str, tuple[Series, int]]) -> None:
+        damaged = {name: count for name, (_, count) in found.items() if count}
+        if damaged:
+            _LOG.warning("numbers of run %r in %s are damaged and left out: %s", run, self.path, damaged)
+        rows = list(self._rows(f"SELECT {_ROW}, numbers, digest FROM runs WHERE name = ?", (run,)))
+        if rows and self._entry(rows[0]) is not None:
+            missing = rows[0][7] - sum(one.values.size + count for one, count in found.values())
+            if missing:
+                _LOG.warning("%d numbers of run %r in %s are missing", missing, run, self.path)
+
+    def _rows(self, query: str, arguments: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query, as many as can be read; the rest is named in a warning."""
+        count = 0
+        try:
+            for row in self._base.execute(query, arguments):
+                count += 1
+                yield row
+        except sqlite3.DatabaseError as error:
+            if not count and not isinstance(error, sqlite3.DataError) and "malformed" not in str(error):
+                raise _error_from(self.path, error) from error
+            _LOG.warning("%s is damaged (%s): some of it cannot be read", self.path, error)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -140,52 +197,43 @@ class Store:
         except sqlite3.Error as error:
             raise _error_from(self.path, error) from error
 
-    def _connect(self) -> sqlite3.Connection:
-        base = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-        try:
-            base.execute("BEGIN")  # one moment for all answers: another process may be making the tables
-            mark, version, tables = (base.execute(question).fetchone()[0] for question in _QUESTIONS)
-            base.execute("COMMIT")
-            if tables and mark != _MARK:
-                raise RunError(f"{self.path} is a database of another program: move it away, or use another folder")
-            if tables and version != _FORMAT:
-                remedy = "upgrade bidual" if version > _FORMAT else "use the version of bidual that wrote it"
-                raise RunError(f"{self.path} has format {version}, this bidual reads format {_FORMAT}: {remedy}")
-            base.execute("PRAGMA journal_mode = WAL")
-            base.execute("PRAGMA synchronous = FULL")
-            if not tables:
-                _create(base)
-        except BaseException:
-            base.close()
-            raise
-        return base
+    def _row(self, base: sqlite3.Connection, name: str) -> tuple[Any, ...] | None:
+        """Return the row of a run; None where there is none that is as it was written."""
+        row = base.execute(f"SELECT {_ROW}, numbers, digest FROM runs WHERE name = ?", (name,)).fetchone()
+        return row if row is not None and entry_digest(row[:8]) == row[8] else None
 
 
-def _create(base: sqlite3.Connection) -> None:
-    """Create the tables, unless another process has done so a moment ago."""
-    base.execute("BEGIN IMMEDIATE")
-    if not base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in (*_SCHEMA, f"PRAGMA application_id = {_MARK}", f"PRAGMA user_version = {_FORMAT}"):
-            base.execute(statement)
-    base.execute("COMMIT")
+def _put(base: sqlite3.Connection, entry: tuple[Any, ...], numbers: int) -> None:
+    row = (*entry, numbers)
+    base.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, entry_digest(row)))
 
 
-def _insert(base: sqlite3.Connection, run: str, metrics: Iterable[Metric]) -> None:
-    numbers: dict[str, int] = {}
+def _count(base: sqlite3.Connection, run: str) -> int:
+    own = "SELECT id FROM series WHERE run = ?"
+    return base.execute(f"SELECT count(*) FROM metrics WHERE series IN ({own})", (run,)).fetchone()[0]
+
+
+def _insert(base: sqlite3.Connection, run: str, metrics: Iterable[Metric]) -> int:
+    """Insert metrics, in the place of earlier ones of the same episodes; return how many more there are."""
+    numbers: dict[str, tuple[int, int]] = {}
     rows = []
     for name, episode, value in metrics:
         if name not in numbers:
             base.execute("INSERT OR IGNORE INTO series (run, name) VALUES (?, ?)", (run, name))
             found = base.execute("SELECT id FROM series WHERE run = ? AND name = ?", (run, name)).fetchone()
-            numbers[name] = found[0]
+            numbers[name] = found[0], series_seed(run, name)
         if not math.isnan(value):  # SQLite has no NaN; missing values are read as NaN
-            rows.append((numbers[name], episode, value))
-    base.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
+            number, seed = numbers[name]
+            rows.append((number, episode, value, seal(seed, episode, value)))
+    unique = {row[:2]: row for row in rows}
+    before = base.executemany("DELETE FROM metrics WHERE series = ? AND episode = ?", unique.keys()).rowcount
+    base.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", unique.values())
+    return len(unique) - max(before, 0)
 
 
 def _retry(attempt: Callable[[], T], path: Path) -> T:
     """Retry while the database is locked: changing to the write-ahead log does not wait for others by itself."""
-    last = time.monotonic() + _PATIENCE
+    last = time.monotonic() + PATIENCE
     while True:
         try:
             return attempt()
@@ -203,5 +251,5 @@ def _error_from(path: Path, error: sqlite3.Error) -> RunError:
     elif "readonly" in message or "unable to open" in message:
         remedy = "make the folder writable, or use another one"
     elif "lock" in message:
-        remedy = f"another process has kept it busy for {_PATIENCE:.0f} s: stop it, or try again"
+        remedy = f"another process has kept it busy for {PATIENCE:.0f} s: stop it, or try again"
     return RunError(f"the database {path} cannot be used: {message}: {remedy}")

@@ -1,0 +1,156 @@
+"""The file of the database: its tables, its versions, and how it is opened to write and to read.
+
+Version 1 had no checksums. It is brought up to date by whoever writes to it first; readers take it as it is.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from bidual._base.errors import RunError
+from bidual.learning.runs._seals import entry_digest, seal, series_seed
+
+FILE = "bidual.sqlite"
+PATIENCE = 60.0  # seconds to wait for another writer
+_MARK, _FORMAT, _UNSEALED = 0x62694475, 2, 1  # SQLite's own places for "whose file is this" and "of which version"
+_LONGEST = 1 << 24  # bytes of a text in the database
+_TABLES = {
+    "runs": "CREATE TABLE runs (name TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL, "
+    "status TEXT NOT NULL, episodes INTEGER NOT NULL, manifest TEXT NOT NULL, result TEXT, "
+    "numbers INTEGER NOT NULL, digest TEXT NOT NULL)",
+    "series": "CREATE TABLE series (id INTEGER PRIMARY KEY, run TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (run, name))",
+    "metrics": "CREATE TABLE metrics (series INTEGER NOT NULL, episode INTEGER NOT NULL, value REAL NOT NULL, "
+    "seal INTEGER NOT NULL, PRIMARY KEY (series, episode)) WITHOUT ROWID",
+}
+_TABLES_UNSEALED = {
+    "runs": _TABLES["runs"].replace(", numbers INTEGER NOT NULL, digest TEXT NOT NULL", ""),
+    "series": _TABLES["series"],
+    "metrics": _TABLES["metrics"].replace("seal INTEGER NOT NULL, ", ""),
+}
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """Open the database to write; make it where there is none, and bring an older one up to date."""
+    base = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    try:
+        version = _check(base, path)
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = FULL")
+        if version != _FORMAT:
+            _create(base, path)
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """Open the database without changing anything, also where nothing can be changed; return whether it has seals."""
+    base = _connect_to_read(path)
+    try:
+        return base, _check(base, path) != _UNSEALED
+    except BaseException:
+        base.close()
+        raise
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Connect to read. In a folder that cannot be written SQLite needs to be told that nobody else writes either."""
+    where = path.resolve().as_uri()
+    try:
+        return _connect(f"{where}?mode=ro")
+    except sqlite3.OperationalError:
+        if os.access(path.parent, os.W_OK):
+            raise
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or log.stat().st_size == 0:
+        return _connect(f"{where}?immutable=1")
+    with tempfile.TemporaryDirectory(prefix="bidual-") as folder:  # what is in the log alone would be missed
+        for one in (path, log):
+            shutil.copyfile(one, Path(folder) / one.name)
+        copy = sqlite3.connect(":memory:")
+        with closing(_connect((Path(folder) / path.name).as_uri())) as base:
+            base.backup(copy)
+    return copy
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    base = sqlite3.connect(uri, timeout=PATIENCE, isolation_level=None, uri=True)
+    try:
+        base.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _check(base: sqlite3.Connection, path: Path) -> int:
+    """Check that the database is empty or one of ours, with our tables and nothing that computes; return its version.
+
+    A view or a trigger is a program: a reader of a stranger's file would run it.
+    """
+    base.execute("PRAGMA trusted_schema = OFF")
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+    base.text_factory = _decode
+    base.execute("BEGIN")  # one moment for all answers: another process may be making the tables
+    mark, version = (base.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    found = base.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    base.execute("COMMIT")
+    if not found:
+        return 0
+    if mark != _MARK:
+        raise RunError(f"{path} is a database of another program: move it away, or use another folder")
+    if version not in (_FORMAT, _UNSEALED):
+        remedy = "upgrade bidual" if version > _FORMAT else "use the version of bidual that wrote it"
+        raise RunError(f"{path} has format {version}, this bidual reads format {_FORMAT}: {remedy}")
+    wanted = _TABLES if version == _FORMAT else _TABLES_UNSEALED
+    tables = {name: sql for kind, name, sql in found if kind == "table"}
+    if any(tables.get(name) != sql for name, sql in wanted.items()) or {"view", "trigger"} & {one[0] for one in found}:
+        raise RunError(
+            f"{path} is damaged or was changed: its tables are not ours. Move it away, and resume the runs: they make "
+            "a new one, without the numbers of earlier episodes"
+        )
+    return version
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")  # a damaged text fails its checksum, and must not end the query before
+
+
+def _create(base: sqlite3.Connection, path: Path) -> None:
+    """Create the tables or bring those of version 1 up to date, unless another process has done so a moment ago."""
+    base.execute("BEGIN IMMEDIATE")
+    try:
+        version = base.execute("PRAGMA user_version").fetchone()[0]
+        found = base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not found:
+            for statement in _TABLES.values():
+                base.execute(statement)
+        elif version == _UNSEALED:
+            _add_seals(base)
+        base.execute(f"PRAGMA application_id = {_MARK}")
+        base.execute(f"PRAGMA user_version = {_FORMAT}")
+        base.execute("COMMIT")
+    except BaseException:
+        if base.in_transaction:
+            base.execute("ROLLBACK")
+        raise
+
+
+def _add_seals(base: sqlite3.Connection) -> None:
+    """Compute the checksums of everything that version 1 stored without any."""
+    for name in ("runs", "metrics"):
+        base.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+        base.execute(_TABLES[name])
+    seeds = {number: series_seed(run, name) for number, run, name in base.execute("SELECT id, run, name FROM series")}
+    base.create_function("seal", 3, lambda series, episode, value: seal(seeds[series], episode, value))
+    base.execute("INSERT INTO metrics SELECT series, episode, value, seal(series, episode, value) FROM old_metrics")
+    base.create_function("digest", -1, lambda *entry: entry_digest(entry))
+    count = "(SELECT count(*) FROM metrics JOIN series ON series.id = series WHERE run = old_runs.name)"
+    row = "name, created, updated, status, episodes, manifest, result"
+    base.execute(f"INSERT INTO runs SELECT {row}, {count}, digest({row}, {count}) FROM old_runs")
+    for name in ("runs", "metrics"):
+        base.execute(f"DROP TABLE old_{name}")

@@ -1,0 +1,151 @@
+"""Hostile files of ten megabytes, and the memory that it takes to refuse them: a program for another process."""
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import struct
+import sys
+import zipfile
+from pathlib import Path
+
+from bidual._base.archive import digest
+
+SIZE = 10 << 20
+GOLDEN = Path(__file__).parent / "golden" / "files"
+
+
+def _zip(path, manifest, blob, method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("manifest.json", manifest)
+        file.writestr("arrays.safetensors", blob)
+
+
+def _filled(piece, start="[", end="]"):
+    return start + ",".join([piece] * (SIZE // (len(piece.encode()) + 1))) + end
+
+
+def _manifest(value):
+    return '{"format": 2, "kind": "learned", "sha256": "", "x": ' + value + "}"
+
+
+def _many_arrays():
+    one = '"%x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    header = "{" + ",".join(one % i for i in range(SIZE // len(one % (1 << 16)))) + "}"
+    return struct.pack("<Q", len(header)) + header.encode()
+
+
+def _forged(path, blob):
+    """Write a file whose checksum is right."""
+    manifest = {"format": 2, "kind": "learned"}
+    _zip(path, json.dumps(manifest | {"sha256": digest(manifest, blob)}), blob)
+
+
+def _many_entries(path):
+    with zipfile.ZipFile(path, "w") as file:
+        for number in range(SIZE // 110):
+            file.writestr(f"{number:x}", b"")
+
+
+ARCHIVES = {
+    "compressed manifest": lambda path: _zip(path, _manifest('"' + " " * (15 * SIZE) + '"'), b"", zipfile.ZIP_DEFLATED),
+    "compressed arrays": lambda path: _zip(path, _manifest("0"), b"\0" * (15 * SIZE), zipfile.ZIP_DEFLATED),
+    "lists": lambda path: _zip(path, _manifest(_filled("[]")), b""),
+    "objects": lambda path: _zip(path, _manifest(_filled('{"":0}')), b""),
+    "strings": lambda path: _zip(path, _manifest(_filled('"é"')), b""),
+    "wide strings": lambda path: _zip(path, _manifest('"\U0001f600' + "x" * SIZE + '"'), b""),
+    "depth": lambda path: _zip(path, _manifest("[" * SIZE), b""),
+    "arrays": lambda path: _forged(path, _many_arrays()),
+    "entries": _many_entries,
+}
+MANIFESTS = {
+    "lists": lambda: _filled("[]"),
+    "objects": lambda: _filled('{"":0}'),
+    "long": lambda: '"' + " " * (15 * SIZE) + '"',
+}
+
+
+def _rows(folder, count):
+    """A database of many numbers, each of another series: its table would have a column for each."""
+    base = sqlite3.connect(folder / "bidual.sqlite")
+    series = ((number + 100, "paper", f"{number:x}") for number in range(count))
+    base.executemany("INSERT INTO series VALUES (?, ?, ?)", series)
+    base.executemany("INSERT INTO metrics VALUES (?, ?, 1)", ((number + 100, number) for number in range(count)))
+    base.commit()
+
+
+def _text(folder):
+    base = sqlite3.connect(folder / "bidual.sqlite")
+    base.execute("UPDATE runs SET manifest = ?", (_filled("[]"),))
+    base.commit()
+
+
+def _view(folder):
+    """A view in the place of a table computes whatever it likes."""
+    base = sqlite3.connect(folder / "bidual.sqlite")
+    base.execute("DROP TABLE runs")
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000000)"
+    base.execute(
+        f"CREATE VIEW runs AS {numbers} SELECT 'a' || i name, 0.0 created, 0.0 updated, 'x' status, 0 episodes, "
+        "'{}' manifest, NULL result FROM n"
+    )
+    base.commit()
+
+
+DATABASES = {"columns": lambda folder: _rows(folder, 8_000), "text": _text, "view": _view}
+
+
+def _resident(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
+
+
+def _measure(call):
+    """Return the error of a call, and the megabytes that it took beyond those at its start."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _resident("VmRSS")
+    try:
+        call()
+        said = "nothing"
+    except Exception as error:
+        said = type(error).__name__
+    return said, _resident("VmHWM") - before
+
+
+FEW = {"compressed manifest", "lists", "view"}
+
+
+def main(folder, which):
+    """Print, by name, the error and the megabytes of every hostile file, or of a few."""
+    import bidual as bd
+
+    bd.check(GOLDEN / "corrective.bidual")  # imports everything
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    told = {}
+    for name, write in _chosen(ARCHIVES, which):
+        path = folder / "hostile.bidual"
+        write(path)
+        assert path.stat().st_size < 1.1 * SIZE, (name, path.stat().st_size)
+        told[f"check {name}"] = _measure(lambda path=path: bd.check(path))
+        told[f"load {name}"] = _measure(lambda path=path: bd.load(path))
+    for name, text in _chosen(MANIFESTS, which):
+        (folder / "run").mkdir(exist_ok=True)
+        (folder / "run" / "run.json").write_text(text())
+        told[f"run {name}"] = _measure(lambda: bd.runs.read(folder / "run"))
+    for name, change in _chosen(DATABASES, which):
+        copy = folder / name
+        shutil.copytree(GOLDEN / "runs", copy)
+        change(copy)
+        told[f"list {name}"] = _measure(lambda copy=copy: bd.runs.listed(copy))
+        told[f"table {name}"] = _measure(lambda copy=copy: bd.runs.read(copy))
+    print(json.dumps(told))
+
+
+def _chosen(files, which):
+    return [(name, make) for name, make in files.items() if which == "all" or name in FEW]
+
+
+if __name__ == "__main__":
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    main(Path(sys.argv[1]), sys.argv[2])
