@@ -948,7 +948,7 @@ def test_a_manifest_of_another_version_is_not_read(run, step):
 @pytest.mark.parametrize("step", REMEDIES)
 def test_a_database_of_another_version_is_not_read(run, step):
     with sqlite3.connect(run.parent / "bidual.sqlite") as base:
-        base.execute(f"PRAGMA user_version = {base.execute('PRAGMA user_version').fetchone()[0] + step}")
+        base.execute(f"PRAGMA user_version = {base.execute('PRAGMA user_version').fetchone()[0] + 2 * step}")
     base.close()
     before = contents(run.parent)
     for use in (learn, bd.runs.read, lambda folder: bd.runs.listed(folder.parent)):

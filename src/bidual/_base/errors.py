@@ -13,6 +13,9 @@ Every message names the mistake, its place, the value found, and the remedy.
     * CertificateError  a bound that did not survive its independent check
 """
 
+# What code of the user raises when it fails: also what ends a program, which is not for an environment to decide.
+FAILURES = (Exception, SystemExit)
+
 
 class BidualError(Exception):
     """The base of every error that bidual raises on purpose."""

@@ -134,6 +134,9 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
         solution = early or _conclude(learner, plan)
     except EnvError as error:
         raise _with_state(error, learner, writer) from error
+    except SystemExit as error:  # an exit code of ours says what became of the run, and is not the environment's
+        ended = EnvError(f"the environment ended the program ({error!r}): correct it, it must raise an error instead")
+        raise _with_state(ended, learner, writer) from error
     except KeyboardInterrupt:
         if writer is not None:
             writer.write_checkpoint(learner, "stopped")

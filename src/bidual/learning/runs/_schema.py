@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from bidual._base.errors import RunError
@@ -58,13 +58,17 @@ def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """Connect to read. In a folder that cannot be written SQLite needs to be told that nobody else writes either."""
+    """Connect to read. In a folder that cannot be written SQLite needs to be told that nobody else writes either.
+
+    Where it can be written the usual way is best: SQLite removes its files for the log when the last one closes.
+    """
     where = path.resolve().as_uri()
-    try:
+    if _is_writable(path.parent) and _is_writable(path):
+        base = _connect(f"{where}?mode=rw")
+        base.execute("PRAGMA query_only = ON")
+        return base
+    with suppress(sqlite3.OperationalError):
         return _connect(f"{where}?mode=ro")
-    except sqlite3.OperationalError:
-        if os.access(path.parent, os.W_OK):
-            raise
     log = path.with_name(f"{path.name}-wal")
     if not log.exists() or log.stat().st_size == 0:
         return _connect(f"{where}?immutable=1")
@@ -75,6 +79,10 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
         with closing(_connect((Path(folder) / path.name).as_uri())) as base:
             base.backup(copy)
     return copy
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

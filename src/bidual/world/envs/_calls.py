@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bidual._base.errors import EnvError
+from bidual._base.errors import FAILURES, EnvError
 
 
 @runtime_checkable
@@ -67,7 +67,7 @@ def call_reset(env: Playable, seed: int, moment: CallSite) -> object:
     """Reset the environment, and return the first observation of an episode."""
     try:
         answer = env.reset(seed=seed)
-    except Exception as error:
+    except FAILURES as error:
         remedy = "It must take a seed and start an episode"
         raise _call_error(f"env.reset(seed={seed})", moment, error, remedy) from error
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
@@ -82,7 +82,7 @@ def call_step(env: Playable, action: Any, moment: CallSite) -> CallResult:  # no
     """Take one step, check its result, and refuse an episode ended by a time limit."""
     try:
         answer = env.step(action)
-    except Exception as error:
+    except FAILURES as error:
         remedy = "Correct the environment; reset with the same seed and the same actions it fails again"
         raise _call_error(f"env.step({action})", moment, error, remedy) from error
     obs, reward, terminated, truncated, info = _unpack_step(answer, moment)
@@ -133,12 +133,12 @@ def _refuse_time_limit(moment: CallSite) -> None:
         )
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an exception, whichever process raised it."""
     return str(error) if isinstance(error, Raised) else f"{type(error).__name__}: {error}"
 
 
-def _call_error(call: str, moment: CallSite, error: Exception, remedy: str) -> EnvError:
+def _call_error(call: str, moment: CallSite, error: BaseException, remedy: str) -> EnvError:
     if isinstance(error, Unanswered):
         return EnvError(f"{call} at {moment} {error}. {error.remedy}")
     return EnvError(f"{call} failed at {moment}: {describe_error(error)}. {remedy}")

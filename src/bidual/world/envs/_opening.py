@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from bidual._base.errors import EnvError, ModelError
+from bidual._base.errors import FAILURES, EnvError, ModelError
 from bidual.world.envs._calls import CallSite, Playable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Numbering:
         assert self.function is not None
         try:
             return self.function(obs)
-        except Exception as error:
+        except FAILURES as error:
             raise EnvError(
                 f"states({obs!r:.80}) failed at {moment}: {type(error).__name__}: {error}. "
                 "It must give a state for every observation"
@@ -107,7 +107,7 @@ def _call_maker(function: "Callable[[], Env[Any, Any]]") -> "Env[Any, Any]":
     name = getattr(function, "__qualname__", repr(function))
     try:
         env = function()
-    except Exception as error:  # a function of the user may raise anything
+    except FAILURES as error:  # a function of the user may raise anything
         raise EnvError(
             f"{name}() was to make the environment and failed: {type(error).__name__}: {error}. Correct the function"
         ) from error
@@ -125,7 +125,7 @@ def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
     try:
         # The tests of the checker are done here, with the step and the episode in the message.
         return gymnasium.make(name, max_episode_steps=-1, disable_env_checker=True, **options)
-    except Exception as error:  # an environment's constructor may raise anything
+    except FAILURES as error:  # an environment's constructor may raise anything
         given = " with " + ", ".join(f"{key}={value!r}" for key, value in options.items()) if options else ""
         raise EnvError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from bidual._base.errors import EnvError, ModelError
+from bidual._base.errors import FAILURES, EnvError, ModelError
 from bidual.problem.features import Observed
 from bidual.world.envs._calls import CallSite, as_number
 
@@ -36,7 +36,7 @@ class Reading:
         """Evaluate the signal at a step, and check its bounds."""
         try:
             value = self.function(step)
-        except Exception as error:
+        except FAILURES as error:
             raise EnvError(
                 f"signal {self.name!r} failed at {moment} (observation {step.obs!r:.80}, action {step.action}): "
                 f"{type(error).__name__}: {error}. Correct the function"

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, final
 
-from bidual._base.errors import BidualError, EnvError
+from bidual._base.errors import FAILURES, BidualError, EnvError
 from bidual.world.envs._calls import Raised, Unanswered, describe_error
 from bidual.world.envs._opening import check_maker, open_env
 from bidual.world.envs._processes import leave_with_parent
@@ -210,7 +210,7 @@ def _serve(pipe: Connection, recipe: bytes) -> None:
 def _call(env: "Env[Any, Any]", name: str, argument: int) -> RemoteReply:
     try:
         return RemoteReply("answered", env.reset(seed=argument) if name == "reset" else env.step(argument))
-    except Exception as error:
+    except FAILURES as error:
         return RemoteReply("raised", (describe_error(error), traceback.format_exc()))
 
 

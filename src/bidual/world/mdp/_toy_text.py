@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from bidual._base.errors import ModelError
+from bidual._base.errors import FAILURES, ModelError
 from bidual.problem.features import Arrival
 from bidual.world.mdp._sparse import ROW_TOLERANCE
 from bidual.world.mdp._successors import check_initial
@@ -190,7 +190,7 @@ def start_law(env: "Env[Any, Any]", initial: int | ArrayLike | None, size: int) 
 def _make(make: "Callable[..., Env[Any, Any]]", name: str, options: dict[str, object]) -> "Env[Any, Any]":
     try:
         return make(name, **options)
-    except Exception as error:  # an environment's constructor may raise anything
+    except FAILURES as error:  # an environment's constructor may raise anything
         given = " with " + ", ".join(f"{key}={value!r}" for key, value in options.items()) if options else ""
         raise ModelError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
 
