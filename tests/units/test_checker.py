@@ -134,7 +134,7 @@ def test_a_linear_certificate_is_exact_up_to_its_slack(seed, stationary):
         assert certificate.violations[i] == (abs(certificate.g[i]) if equality else max(certificate.g[i], 0.0))
         assert violation <= Fraction(float(certificate.violations_upper[i])) <= violation + 2 * room
     bound = exact_bound(evidence)
-    lower, room = Fraction(certificate.lower), Fraction(certificate.resolution.lower)
+    lower, room = Fraction(float(certificate.lower)), Fraction(certificate.resolution.lower)
     assert bound - 2 * room <= lower <= bound
     assert certificate.conflict is None
 
@@ -190,7 +190,7 @@ def test_a_ray_proves_a_violation():
     certificate = certify(ray)
     assert certificate.lower is None
     bound, room = exact_bound(ray), Fraction(certificate.resolution.lower)
-    assert bound - 2 * room <= Fraction(certificate.conflict) <= bound
+    assert bound - 2 * room <= Fraction(float(certificate.conflict)) <= bound
     for gamma in ([0.5, -0.4], [0.6, -0.5]):
         with pytest.raises(bd.CertificateError, match="sum to 1"):
             certify(replace(evidence, record=Record(np.array(gamma), 0.0)))

@@ -362,15 +362,15 @@ def verify(path: str, convex: type[AbstractAnswer] | None = None) -> list[Verdic
     return verdicts
 
 
-def main(paths: list[str], convex: type[AbstractAnswer] | None = None) -> int:
-    """Print a line for every claim of a file, and return the exit code."""
+def main(paths: list[str], convex: type[AbstractAnswer] | None = None, show: Callable[[str], None] = print) -> int:
+    """Show a line for every claim of a file, and return the exit code."""
     try:
         verdicts = verify(*paths, convex=convex)
     except Exception as why:  # whatever a damaged file makes of its reader
         print(f"{' '.join(paths)} cannot be read: {why!r}", file=sys.stderr)
         return 5
     for verdict in verdicts:
-        print(f"{verdict.outcome:<11}  {verdict.claim}: {verdict.reason}")
+        show(f"{verdict.outcome:<11}  {verdict.claim}: {verdict.reason}")
     outcomes = {verdict.outcome for verdict in verdicts}
     return 1 if "refuted" in outcomes else 4 if "not decided" in outcomes else 0
 

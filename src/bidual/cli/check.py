@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         from bidual.certificate.verify_convex import ConvexAnswer
         from bidual.storage import find_saved
 
-        return main([str(find_saved(args.solution))], ConvexAnswer)
+        return main([str(find_saved(args.solution))], ConvexAnswer, show)
     from bidual.storage import check
 
     show(check(args.solution))

@@ -51,7 +51,7 @@ def enclose_moved(atom: Atom, parts: list[Hull]) -> Hull:
     return Hull(numeric(atom, [part.low for part in parts]), numeric(atom, [part.high for part in parts]))
 
 
-def numeric(atom: Any, values: Sequence[np.ndarray]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
+def numeric(atom: Any, values: Sequence[Ends]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
     return np.asarray(atom.numeric([np.asarray(value) for value in values]), dtype=np.float64)
 
 
