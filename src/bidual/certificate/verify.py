@@ -11,7 +11,7 @@ and claims. Its numbers are doubles, hence rationals, and every claim on them is
   a policy that keeps the constraints has f >= f + gamma . g, and backward induction gives the least value of that over
   all policies. Where the least gamma . g is above 0, no policy keeps them all.
 * A bound must hold exactly. A rounded number (value, violation, price) states nine digits of the amounts in its sum,
-  and a limit holds where the exact violation is below 1e-9 times the largest of 1, the limit and these amounts.
+  and a limit holds where the exact violation is at most 1e-9 times the larger of the limit and these amounts.
 
 Exit codes: 0 all proved, 1 something refuted, 4 something not decided, 5 FILE cannot be read.
 """
@@ -280,7 +280,7 @@ class StatedConstraint:
         return max(0, *(low for low, _ in spans)), max(0, *(high for _, high in spans))
 
     def holds(self) -> bool:
-        return self.violation()[1] <= NINE_DIGITS * max(ONE, self.amount, *(abs(x) * ONE for x in self.limits))
+        return self.violation()[1] <= NINE_DIGITS * max(self.amount, *(abs(x) * ONE for x in self.limits))
 
     def tests(self) -> Iterator[tuple[str, Test]]:
         stated, name = self.stated, f"constraint {self.stated['name']!r}"
