@@ -25,7 +25,7 @@ import cvxpy as cp
 import numpy as np
 
 import bidual as bd
-from bidual.cli._explorer_options import explorer_named
+from bidual.cli._explorer_options import find_explorer
 from bidual.learning.outputs import fresh_episodes
 from bidual.loop.explorers import AbstractExplorer
 from bidual.models import SETS, EnvironmentFacts, Tabular
@@ -55,7 +55,7 @@ EXPLORERS = {  # by their names on the command line: --explorer, --dual
 def regret() -> list[dict[str, Any]]:
     """Every explorer on riverswim."""
     task = bd.tasks.find("riverswim").build()
-    return [_explored(task, name, explorer_named(*words), EPISODES) for name, words in EXPLORERS.items()]
+    return [_explored(task, name, find_explorer(*words), EPISODES) for name, words in EXPLORERS.items()]
 
 
 def rover() -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def rover() -> list[dict[str, Any]]:
     for budget in (0.3, 0.2):
         task = bd.tasks.find("rover").build(budget=budget)
         for name in ("paper", "paper, literal"):
-            found.append(_explored(task, name, explorer_named(*EXPLORERS[name]), 10_000) | {"budget": budget})
+            found.append(_explored(task, name, find_explorer(*EXPLORERS[name]), 10_000) | {"budget": budget})
     return found
 
 

@@ -27,7 +27,7 @@ if __name__ == "__main__":
 import numpy as np
 
 import bidual as bd
-from bidual.cli._explorer_options import explorer_named
+from bidual.cli._explorer_options import find_explorer
 from bidual.learning import learn
 from bidual.learning.metrics import MetricLog
 from bidual.tasks import Task
@@ -97,7 +97,7 @@ def _seconds(task: Task, dual: str | None, run: bd.runs.Folder | None) -> tuple[
         task.mdp,
         bd.models.Tabular(support=task.mdp),
         episodes=EPISODES,
-        explorer=explorer_named(None, dual),
+        explorer=find_explorer(None, dual),
         run=run,
     )
     return time.process_time() - cpu, time.perf_counter() - clock

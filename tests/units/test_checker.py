@@ -12,7 +12,7 @@ import bidual as bd
 from bidual.certificate import Certificate, Evidence, Record, _affine, certify
 from bidual.certificate._cuts import cut_of
 from bidual.certificate._evaluate import forward_error, kernels_of
-from bidual.certificate.constraints import Conflict, Goal, constraint_named, find_conflict, status_of, status_of_learned
+from bidual.certificate.constraints import Conflict, Goal, find_conflict, find_constraint, status_of, status_of_learned
 from bidual.certificate.rounding import (
     EPS,
     value_slack,
@@ -291,9 +291,9 @@ def test_a_conflict_names_those_with_a_multiplier():
 
 def test_a_constraint_is_found_by_its_name():
     results = bd.solve(*_river()).constraints
-    assert constraint_named("right", results).name == "right"
+    assert find_constraint("right", results).name == "right"
     with pytest.raises(KeyError, match="no constraint 'left'"):
-        constraint_named("left", results)
+        find_constraint("left", results)
 
 
 def _river():

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 import bidual as bd
 from bidual._base.errors import ProblemError, TaskError
-from bidual.cli._explorer_options import controls_named, explorer_named
+from bidual.cli._explorer_options import find_controls_explorer, find_explorer
 from bidual.cli._options import Options, default_episodes, unknown_of
 from bidual.cli._target import load_target
 from bidual.planners import control
@@ -317,11 +317,11 @@ def test_names_of_explorers_mean_an_optimism_here():
         assert explorer.sampler == suited.sampler
     # Numbers that suit the task are kept.
     own = bd.explorers.Controls(control.Hallucinated(0.5))
-    assert controls_named("hallucinated", None, own).optimism == control.Hallucinated(0.5)
-    both = controls_named("thompson", "paper", own)
+    assert find_controls_explorer("hallucinated", None, own).optimism == control.Hallucinated(0.5)
+    both = find_controls_explorer("thompson", "paper", own)
     assert (both.optimism, both.dual) == (control.Thompson(), bd.dual.GradientAscent())
-    assert controls_named(None, "ftl", own).dual == bd.dual.FollowTheLeader()
-    assert controls_named(None, "corrective", own) == own
+    assert find_controls_explorer(None, "ftl", own).dual == bd.dual.FollowTheLeader()
+    assert find_controls_explorer(None, "corrective", own) == own
 
 
 def test_explorers_of_another_kind_of_model_are_refused():
@@ -330,7 +330,7 @@ def test_explorers_of_another_kind_of_model_are_refused():
     with pytest.raises(ProblemError, match=r"--explorer hallucinated .* moves between states"):
         unknown_of(Options("rover", explorer="hallucinated"))
     with pytest.raises(ProblemError, match="leave out --explorer greedy"):
-        explorer_named("greedy", "ftl")
+        find_explorer("greedy", "ftl")
 
 
 def test_the_double_integrator_has_a_bound_on_all_policies():

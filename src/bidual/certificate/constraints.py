@@ -108,7 +108,7 @@ class Conflict:
         return f"{clash}: every policy violates {pairs}"
 
 
-def constraint_named(name: str, results: Sequence[ConstraintResult]) -> ConstraintResult:
+def find_constraint(name: str, results: Sequence[ConstraintResult]) -> ConstraintResult:
     """Return the constraint called `name`."""
     for result in results:
         if result.name == name:

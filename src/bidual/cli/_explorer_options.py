@@ -15,7 +15,7 @@ EXPLORERS = tuple(dict.fromkeys(_STATES + _CONTROLS))
 DUALS = ("corrective", "paper", "paper-literal", "ftl")
 
 
-def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any] | None":
+def find_explorer(name: str | None, dual: str | None) -> "AbstractExplorer[Any] | None":
     """Return the requested explorer for counted states; None where none was requested."""
     from bidual.dual import FollowTheLeader, GradientAscent
     from bidual.loop import explorers
@@ -41,7 +41,7 @@ def explorer_named(name: str | None, dual: str | None) -> "AbstractExplorer[Any]
     return None if name is None else kinds[name]()
 
 
-def controls_named(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
+def find_controls_explorer(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
     """Return the requested explorer for vectors under controls, with the planner that suits the task.
 
     An optimism and the dual player of primal-dual steps are two things here, so both may be asked for.

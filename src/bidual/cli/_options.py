@@ -152,13 +152,13 @@ def _choose_explorer(
     model: "Declaration", suited: "AbstractExplorer[Any] | None", options: Options
 ) -> "AbstractExplorer[Any] | None":
     """Choose the requested explorer or else the task's; None for the model's default."""
-    from bidual.cli._explorer_options import controls_named, explorer_named
+    from bidual.cli._explorer_options import find_controls_explorer, find_explorer
     from bidual.loop.explorers import Controls
 
     if model.needs.observes == "vectors":
         base = suited if isinstance(suited, Controls) else Controls()
-        return controls_named(options.explorer, options.dual, base)
-    return explorer_named(options.explorer, options.dual) or suited
+        return find_controls_explorer(options.explorer, options.dual, base)
+    return find_explorer(options.explorer, options.dual) or suited
 
 
 def _declare_model(model: "Declaration | None", options: Options) -> "Declaration":

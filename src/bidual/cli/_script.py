@@ -21,12 +21,12 @@ def run_script(path: Path) -> dict[str, Any]:
     try:
         return runpy.run_path(str(path))
     except BidualError as error:
-        raise type(error)(f"{_where(path, error)}: {error}") from error
+        raise type(error)(f"{_locate_error(path, error)}: {error}") from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's file may raise anything, SystemExit included
         kind = type(error).__name__
-        raise TaskError(f"{_where(path, error)}: the file raised {kind}: {error}") from error
+        raise TaskError(f"{_locate_error(path, error)}: the file raised {kind}: {error}") from error
     finally:
         sys.path.pop(0)
 
@@ -46,7 +46,7 @@ def set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
         raise TaskError(f"--set {name}={text}: {error}") from None
 
 
-def _where(path: Path, error: BaseException) -> str:
+def _locate_error(path: Path, error: BaseException) -> str:
     """Return the last line of the user's own file that led to the error."""
     if isinstance(error, SyntaxError):
         return f"{path}, line {error.lineno}"

@@ -48,15 +48,15 @@ def run(args: argparse.Namespace) -> int:
     target = unknown_of(options)
     show(_TEXT.format(episodes=args.episodes))
     solution = with_progress(options, target)
-    show(_certain(solution))
+    show(_describe_certified(solution))
     assert target.truth is not None  # a task is simulated
     truth = evaluate_in_true_model(solution, target.problem, target.truth)
-    show(_true(truth))
+    show(_describe_truth(truth))
     _write(solution, truth, target, args.out)
     return 0
 
 
-def _certain(solution: "Learned") -> str:
+def _describe_certified(solution: "Learned") -> str:
     """Describe the certified facts."""
     reward, pits = solution.outputs[0].objective, solution.outputs[0].constraints["pits"]
     limit = solution.constraint("pits").limit
@@ -73,7 +73,7 @@ def _certain(solution: "Learned") -> str:
     return "\n".join([*lines, "This rests on:", *(f"  {assumption}" for assumption in solution.assumptions), ""])
 
 
-def _true(truth: "TrueModel") -> str:
+def _describe_truth(truth: "TrueModel") -> str:
     """Describe the truth."""
     (pits,), best = truth.constraints, truth.best
     allowed = best.constraint("pits")

@@ -41,7 +41,7 @@ class NewtonStep(NamedTuple):
     predicted: float  # gain, including that of repairing violated constraints
     excess: float  # present violation times its price
     reach: float  # most that a column could still gain, to first order
-    furthest: float  # longest feasible multiple
+    longest_step: float  # longest feasible multiple
 
 
 def dots(points: tuple[np.ndarray, ...], vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"]:
@@ -49,7 +49,7 @@ def dots(points: tuple[np.ndarray, ...], vector: Float[np.ndarray, "n"]) -> Floa
     return np.array([point @ vector for point in points])
 
 
-def blended(points: tuple[np.ndarray, ...], weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
+def blend(points: tuple[np.ndarray, ...], weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
     """Return the weighted sum of the points."""
     total = np.zeros_like(points[0])
     for i in np.flatnonzero(weights):
@@ -57,7 +57,7 @@ def blended(points: tuple[np.ndarray, ...], weights: Float[np.ndarray, "k"]) -> 
     return total
 
 
-def furthest(
+def longest_step(
     weights: Float[np.ndarray, "k"],
     step: Float[np.ndarray, "k"],
     A: Float[np.ndarray, "m k"],
@@ -105,8 +105,8 @@ def _lengthen(
 ) -> tuple[float, Float[np.ndarray, "r"]]:
     """Lengthen the step eightfold while that helps: f may fall faster than its model (the curvature 1/y near 0)."""
     t = 1.0
-    while t < step.furthest:
-        longer = min(8 * t, step.furthest)
+    while t < step.longest_step:
+        longer = min(8 * t, step.longest_step)
         further = smooth.values(columns.x + longer * step.point)
         if not merit(further) < merit(new):
             break

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.dual._columns import Mix, NewtonColumns, NewtonStep, blended, dots, furthest, search_line
+from bidual.dual._columns import Mix, NewtonColumns, NewtonStep, blend, dots, longest_step, search_line
 from bidual.dual._simplex_qp import QuadraticProgram, simplex_qp
 from bidual.problem.convex import AbstractSmooth
 
@@ -71,7 +71,7 @@ class NewtonMaster:
             columns = columns._replace(gamma=step.gamma)
             if step.predicted <= 1e-3 * accuracy and step.excess <= accuracy and step.reach <= accuracy:
                 break
-            stale = refreshes > 0 and step.curve > 0 and self._stale(smooth, columns, step)
+            stale = refreshes > 0 and step.curve > 0 and self._is_stale(smooth, columns, step)
             t, reached = (0.0, values) if stale else search_line(smooth, columns, step, values)
             if t == 0.0:
                 if refreshes == 0:
@@ -142,17 +142,17 @@ class NewtonMaster:
         over = np.maximum(values[1:], 0.0)
         return NewtonStep(
             weights=change,
-            point=blended(columns.points, w) - columns.x,
+            point=blend(columns.points, w) - columns.x,
             gamma=gamma,
             slope=slope,
             curve=curve,
             predicted=float(gamma @ over) - slope - 0.5 * curve,
             excess=float(gamma.sum() * np.max(over, initial=0.0)),
             reach=float(reduced @ columns.weights - reduced.min()),
-            furthest=furthest(columns.weights, change, A, b, lower),
+            longest_step=longest_step(columns.weights, change, A, b, lower),
         )
 
-    def _stale(self, smooth: AbstractSmooth, columns: NewtonColumns, step: NewtonStep) -> bool:
+    def _is_stale(self, smooth: AbstractSmooth, columns: NewtonColumns, step: NewtonStep) -> bool:
         """Check whether the curvature along the step disagrees with a fresh Hessian-vector product."""
         fresh = 0.0
         for row in columns.grams:

@@ -46,12 +46,12 @@ def simplex(
         prices = c[basis] @ inverse
         reduced = c - prices @ A
         reduced[basis] = 0.0
-        entering = _entering(reduced, bland=degenerate > _DEGENERATE)
+        entering = _choose_entering(reduced, bland=degenerate > _DEGENERATE)
         if entering < 0:
             break
         direction = inverse @ A[:, entering]
         values = inverse @ b
-        leaving, step = _leaving(values, direction, basis, bland=degenerate > _DEGENERATE)
+        leaving, step = _choose_leaving(values, direction, basis, bland=degenerate > _DEGENERATE)
         if leaving < 0:
             raise np.linalg.LinAlgError("no variable leaves, though the weights are bounded: arithmetic has failed")
         degenerate = degenerate + 1 if step <= 1e-14 else 0
@@ -99,7 +99,7 @@ def exchange_out(A: Float[np.ndarray, "r n"], basis: Int[np.ndarray, "r"], varia
     return basis
 
 
-def _entering(reduced: Float[np.ndarray, "n"], *, bland: bool) -> int:
+def _choose_entering(reduced: Float[np.ndarray, "n"], *, bland: bool) -> int:
     if bland:
         negative = np.flatnonzero(reduced < -_REDUCED_COST)
         return int(negative[0]) if negative.size else -1
@@ -107,7 +107,7 @@ def _entering(reduced: Float[np.ndarray, "n"], *, bland: bool) -> int:
     return best if reduced[best] < -_REDUCED_COST else -1
 
 
-def _leaving(
+def _choose_leaving(
     values: Float[np.ndarray, "r"], direction: Float[np.ndarray, "r"], basis: Int[np.ndarray, "r"], *, bland: bool
 ) -> tuple[int, float]:
     """Choose the basic variable that reaches zero first; at near ties the largest pivot or the lowest index (Bland).

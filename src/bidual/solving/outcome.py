@@ -7,7 +7,7 @@ from typing import Any
 
 from bidual._base.status import Status
 from bidual._base.version import __version__
-from bidual.certificate.constraints import Conflict, ConstraintResult, constraint_named
+from bidual.certificate.constraints import Conflict, ConstraintResult, find_constraint
 
 Facts = Sequence[tuple[str, str]]  # labelled lines
 
@@ -33,7 +33,7 @@ class AbstractOutcome(abc.ABC):
 
     def constraint(self, name: str) -> ConstraintResult:
         """The constraint called `name`, at the policy."""
-        return constraint_named(name, self.constraints)
+        return find_constraint(name, self.constraints)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _features(header: Any, stored: StoredArrays) -> Computed:  # noqa: ANN401 - 
         form = _quadratic(i, stored) if exactly(bool, known) else None
         if form is not None and size is not None:
             raise ValueError("a quadratic signal is one number")
-        signals.append(Signal(_not_stored, low, high, size, form))
+        signals.append(Signal(_refuse_call, low, high, size, form))
     return Computed(tuple(exactly(str, name) for name, _, _ in header), tuple(signals))
 
 
@@ -241,5 +241,5 @@ def _round(stored: StoredArrays, i: int, number: int, program: AbstractProgram, 
     return Round(number, values, image, embedding)
 
 
-def _not_stored(obs: Array, control: Array, next_obs: Array) -> Array:
+def _refuse_call(obs: Array, control: Array, next_obs: Array) -> Array:
     raise ArchiveError("functions of signals are not stored in files")

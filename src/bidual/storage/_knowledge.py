@@ -126,13 +126,13 @@ def _pieces(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int,
 
 
 def _observed(low: object, high: object, noisy: object, at_end: object) -> Observed:
-    one = Observed(_not_stored, exactly(float, low), exactly(float, high), exactly(bool, noisy), exactly(bool, at_end))
+    one = Observed(_refuse_call, exactly(float, low), exactly(float, high), exactly(bool, noisy), exactly(bool, at_end))
     if not -np.inf < one.low <= one.high < np.inf:
         raise ValueError(f"a signal lies in [{low}, {high}]")
     return one
 
 
-def _not_stored(*_: object) -> float:
+def _refuse_call(*_: object) -> float:
     raise ArchiveError("functions of signals are not stored in files: what they showed is in the counts")
 
 

@@ -127,7 +127,7 @@ def distribute(
                 if tried[place] < attempts:
                     waiting.appendleft(place)
                 else:
-                    yield Outcome(place, None, _lost_for_good(reply.error, tried[place]), tried[place])
+                    yield Outcome(place, None, _describe_loss(reply.error, tried[place]), tried[place])
     finally:
         for lane in lanes:
             lane.give_up()
@@ -190,7 +190,7 @@ def _read_reply(future: Future[Any]) -> _Reply | _Lost:
         return _Lost(error)
 
 
-def _lost_for_good(error: Exception, attempts: int) -> Failure:
+def _describe_loss(error: Exception, attempts: int) -> Failure:
     message = (
         f"its worker was lost {attempts} times, the last time with {type(error).__name__}: {error}. Look whether it "
         "needs more memory than there is, or run it alone"

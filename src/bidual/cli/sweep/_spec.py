@@ -166,7 +166,7 @@ def _job(
     given = {"episodes": default_episodes(task.target), **single, **chosen}
     options = Options(target=task.target, settings=settings, seed=seed, **given)
     parts = [f"{axis.key.removesuffix('=')}={_format_value(value)}" for axis, value in combination if axis.named]
-    group = _safe("_".join([task.label, *parts]))
+    group = _safe_name("_".join([task.label, *parts]))
     name = f"{group}_seed={seed}"
     return Job(name, group, out / name, options, every)
 
@@ -175,7 +175,7 @@ def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _safe(name: str) -> str:
+def _safe_name(name: str) -> str:
     """Return a text as a file name that is valid everywhere, and not too long."""
     safe = re.sub(r"[^A-Za-z0-9._=+-]", "-", name).lstrip(".-")
     if len(safe) <= _LONGEST:

@@ -130,7 +130,8 @@ class Store:
         try:
             if self._sealed and entry_digest(row[:8]) != row[8]:
                 raise ValueError("its checksum is another")
-            return RunEntry(*row[:5], read_json(row[5]), read_json(row[6] or "null"))
+            name, created, updated, status, episodes, manifest, result, *_ = row
+            return RunEntry(name, created, updated, status, episodes, read_json(manifest), read_json(result or "null"))
         except (ValueError, TypeError, RecursionError) as error:
             _LOG.warning("the entry of run %r in %s is damaged (%s): resume the run", row[0], self.path, error)
             return None

@@ -6,6 +6,7 @@ the problem optimistic. It is the classical alternative to sets of laws: cheaper
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
@@ -14,7 +15,14 @@ from jaxtyping import Float
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.loop.explorers._base import AbstractExplorer, Choice, Corrective
-from bidual.loop.explorers._replanning import AbstractReplanning, Growth, PlanningTask, ReplanState, all_laws, planned
+from bidual.loop.explorers._replanning import (
+    AbstractReplanning,
+    Growth,
+    PlanningTask,
+    ReplanState,
+    all_laws,
+    sample_policy,
+)
 from bidual.models import AbstractCounted
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.problem.convex import AbstractProgram, AffineProgram
@@ -57,10 +65,10 @@ class Hoeffding(AbstractExplorer[CountBonus]):
         if knowledge.initial is None and not knowledge.counts.episodes:
             # There is no model to plan in before the start states are known.
             nothing = ReplanState(None, None, self.inner.init(memory.program))
-            return planned(self.inner, self.replanning, program, nothing, knowledge, draw, lambda: all_laws(knowledge))[
-                0
-            ], memory
-        choice, lazy = planned(
+            make_task = partial(all_laws, knowledge)
+            choice, _ = sample_policy(self.inner, self.replanning, program, nothing, knowledge, draw, make_task)
+            return choice, memory
+        choice, lazy = sample_policy(
             self.inner, self.replanning, memory.program, memory.lazy, knowledge, draw, lambda: _bonus_task(knowledge)
         )
         return choice, memory._replace(lazy=lazy)

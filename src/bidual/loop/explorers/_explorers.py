@@ -18,7 +18,7 @@ from bidual.loop.explorers._replanning import (
     ReplanState,
     all_laws,
     one_law,
-    planned,
+    sample_policy,
 )
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
@@ -45,7 +45,7 @@ class AbstractReplanned(AbstractExplorer[ReplanState]):
         """Plan for the chosen task, if the last plan is out of date."""
         inner = choose_inner(self.inner, program)
         make_task = partial(self.choose_task, knowledge, draw)
-        return planned(inner, self.replanning, program, memory, knowledge, draw, make_task)
+        return sample_policy(inner, self.replanning, program, memory, knowledge, draw, make_task)
 
 
 @final

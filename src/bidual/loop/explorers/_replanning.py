@@ -83,7 +83,7 @@ class ReplanState(NamedTuple):
     warm: Any
 
 
-def planned(
+def sample_policy(
     inner: AbstractInner[Any, Any],
     replanning: AbstractReplanning,
     program: AbstractProgram,
@@ -96,9 +96,9 @@ def planned(
     if not _is_due(replanning, memory, knowledge):
         return _draw_policy(memory, draw, 0)
     mixed, warm = inner(program, *make_task(), memory.warm)
-    playable = tuple(_playable(knowledge, policy) for policy in mixed.policies)
+    playable = tuple(_to_environment_policy(knowledge, policy) for policy in mixed.policies)
     mixed = mixed._replace(policies=playable, expected=())
-    return _draw_policy(ReplanState(mixed, _now(knowledge), warm), draw, mixed.plans)
+    return _draw_policy(ReplanState(mixed, _current_origin(knowledge), warm), draw, mixed.plans)
 
 
 def all_laws(knowledge: AbstractCounted) -> PlanningTask:
@@ -114,7 +114,7 @@ def one_law(knowledge: AbstractCounted, law: Callable[[], tuple[Known, Psi]]) ->
     return model, model.restrict(psi), BackwardInduction()
 
 
-def _playable(knowledge: AbstractCounted, policy: Played) -> Played:
+def _to_environment_policy(knowledge: AbstractCounted, policy: Played) -> Played:
     """Convert a table over the model's own states to a policy for the environment."""
     return knowledge.to_environment_policy(policy) if isinstance(policy, DeterministicPolicy) else policy
 
@@ -123,7 +123,7 @@ def _is_due(rule: AbstractReplanning, memory: ReplanState, knowledge: AbstractCo
     return memory.planned is None or rule.due(memory.planned, knowledge.counts)
 
 
-def _now(knowledge: AbstractCounted) -> PlanOrigin:
+def _current_origin(knowledge: AbstractCounted) -> PlanOrigin:
     return PlanOrigin(knowledge.counts.episodes, knowledge.counts.pairs)
 
 

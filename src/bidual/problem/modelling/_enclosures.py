@@ -8,7 +8,7 @@ derivative at 0 is 0. So expressions are evaluated in interval arithmetic, atom 
   lowest point, or there;
 * a floating-point operation has a relative error of at most EPS / 2, a sum of n terms one of n EPS relative to the sum
   of absolute values, NumPy's elementary functions a few units in the last place. Every result is moved outwards by more
-  than that (`widened`), relative to the largest number that it was made of.
+  than that (`widen`), relative to the largest number that it was made of.
 
 So the interval holds by induction over the tree, and to first order it is no wider than |derivative| times the box.
 Atoms without a rule have no enclosure by themselves; `Functions` then uses convexity of the whole.
@@ -42,7 +42,7 @@ from bidual.problem.modelling._hulls import (
     TINY,
     Hull,
     dense,
-    enclose_moved,
+    enclose_moves,
     enclose_multiple,
     enclose_negative,
     enclose_product,
@@ -50,7 +50,7 @@ from bidual.problem.modelling._hulls import (
     enclose_running_sum,
     enclose_sum,
     numeric,
-    widened,
+    widen,
 )
 
 _ELEMENTARY = 16.0  # units in the last place: far more than NumPy's functions err
@@ -83,13 +83,13 @@ def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
 # Nonlinear atoms.
 
 
-def _selected(atom: Atom, parts: list[Hull]) -> Hull:
-    return enclose_moved(atom, parts)  # a maximum is one of its arguments
+def _select_entries(atom: Atom, parts: list[Hull]) -> Hull:
+    return enclose_moves(atom, parts)  # a maximum is one of its arguments
 
 
-def _largest_summed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _sum_largest(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     n = parts[0].low.size
-    return widened(*enclose_moved(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
+    return widen(*enclose_moves(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
 
 
 def _finite(end: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -101,7 +101,7 @@ def _absolute(atom: Atom, parts: list[Hull]) -> Hull:
     return Hull(parts[0].smallest, parts[0].largest)
 
 
-def _normed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_norm(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     """Enclose a norm, or the concave kind on its domain, where the norm of absolute values is increasing."""
     part, n = parts[0], parts[0].low.size
     p = 1.0 if isinstance(atom, cp.norm1) else np.inf if isinstance(atom, cp.norm_inf) else float(atom.get_data()[0])
@@ -116,7 +116,7 @@ def _normed(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return Hull(low * (1 - units * EPS) - lost, high * (1 + units * EPS) + lost)
 
 
-def _powered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_power(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     part, p = parts[0], float(np.asarray(atom.p.value, dtype=np.float64))
     if p == 0:
         return Hull(np.ones(part.low.shape), np.ones(part.low.shape))
@@ -151,14 +151,14 @@ def _squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return Hull(np.maximum(low * (1 - units * EPS) - lost, 0.0), high * (1 + units * EPS) + lost)
 
 
-def _hubered(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_huber(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     part, M = parts[0], float(np.asarray(atom.M.value, dtype=np.float64))
 
     def value(size: np.ndarray) -> np.ndarray:
         return np.where(size <= M, size * size, 2 * M * size - M * M)
 
     size = np.minimum(part.largest, M) * part.largest
-    found = widened(value(part.smallest), value(part.largest), 3 * size, 4)
+    found = widen(value(part.smallest), value(part.largest), 3 * size, 4)
     return Hull(np.maximum(found.low, 0.0), found.high)
 
 
@@ -169,7 +169,7 @@ def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
     ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
     peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
     high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
-    return widened(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
+    return widen(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
 
 
 def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -192,7 +192,7 @@ def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
     )
     other = np.clip(least, y.low, y.high) if divergence else y.high
     low = _relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
-    found = widened(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
+    found = widen(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
     return Hull(np.maximum(found.low, 0.0), found.high) if divergence else found
 
 
@@ -201,19 +201,19 @@ def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:
     edge = -1.0 if isinstance(atom, cp.log1p) else 0.0
     function = np.log1p if isinstance(atom, cp.log1p) else np.log
     low, high = (np.where(end > edge, function(np.where(end > edge, end, 1.0)), -np.inf) for end in parts[0])
-    return widened(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
+    return widen(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
 
 
 def _exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    low, high = enclose_moved(atom, parts)
+    low, high = enclose_moves(atom, parts)
     size = np.max(parts[0].largest) + np.log(parts[0].low.size) + 1.0
-    return widened(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
+    return widen(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
 
 
 def _logistics(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     low, high = (np.logaddexp(0.0, end) for end in parts[0])
-    return widened(low, high, np.maximum(low, high), _ELEMENTARY)
+    return widen(low, high, np.maximum(low, high), _ELEMENTARY)
 
 
 def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
@@ -225,7 +225,7 @@ def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
 def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     low, high = (numeric(atom, [np.maximum(end, 0.0)]) for end in parts[0])
     low = np.where(np.any(parts[0].low < 0), -np.inf, low)
-    return widened(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
+    return widen(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
 
 
 RULES: Mapping[type, Rule] = MappingProxyType(
@@ -235,7 +235,7 @@ RULES: Mapping[type, Rule] = MappingProxyType(
                 *(broadcast_to, Concatenate, diag_mat, diag_vec, Hstack, index, special_index, Promote, reshape),
                 *(transpose, upper_tri, Vstack, Wrap),
             ),
-            enclose_moved,
+            enclose_moves,
         ),
         cp.AddExpression: enclose_sum,
         cp.Sum: enclose_sum,
@@ -246,18 +246,18 @@ RULES: Mapping[type, Rule] = MappingProxyType(
         DivExpression: enclose_quotient,
         MulExpression: enclose_product,
         cp.abs: _absolute,
-        cp.norm1: _normed,
-        cp.norm_inf: _normed,
-        cp.Pnorm: _normed,
-        cp.max: _selected,
-        cp.min: _selected,
-        cp.maximum: _selected,
-        cp.minimum: _selected,
-        cp.cummax: _selected,
-        cp.sum_largest: _largest_summed,
-        cp.Power: _powered,
+        cp.norm1: _enclose_norm,
+        cp.norm_inf: _enclose_norm,
+        cp.Pnorm: _enclose_norm,
+        cp.max: _select_entries,
+        cp.min: _select_entries,
+        cp.maximum: _select_entries,
+        cp.minimum: _select_entries,
+        cp.cummax: _select_entries,
+        cp.sum_largest: _sum_largest,
+        cp.Power: _enclose_power,
         cp.quad_over_lin: _squared_over,
-        cp.huber: _hubered,
+        cp.huber: _enclose_huber,
         cp.entr: _entropies,
         cp.rel_entr: _relative_entropies,
         cp.kl_div: _relative_entropies,

@@ -1,7 +1,7 @@
 """Hulls, intervals that hold the exact values of an expression, and the rules of affine atoms for them.
 
 Affine atoms move entries about, add them, or multiply them by constants. Every result is moved outwards by more than
-its rounding error (`widened`), relative to the largest number that it was made of.
+its rounding error (`widen`), relative to the largest number that it was made of.
 """
 
 import math
@@ -36,7 +36,7 @@ class Hull(NamedTuple):
         return np.asarray(np.maximum(np.maximum(self.low, -self.high), 0.0))
 
 
-def widened(low: Ends, high: Ends, size: Ends, units: float | int) -> Hull:
+def widen(low: Ends, high: Ends, size: Ends, units: float | int) -> Hull:
     """Move both ends outwards by so many EPS of `size`, the largest number that they were made of."""
     slack = units * EPS * np.asarray(size) + units * TINY
     return Hull(np.asarray(low - slack), np.asarray(high + slack))
@@ -46,7 +46,7 @@ def dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's con
     return np.asarray(sp.coo_array(value).toarray() if sp.issparse(value) else value, dtype=np.float64)
 
 
-def enclose_moved(atom: Atom, parts: list[Hull]) -> Hull:
+def enclose_moves(atom: Atom, parts: list[Hull]) -> Hull:
     """Enclose an atom that only moves entries about."""
     return Hull(numeric(atom, [part.low for part in parts]), numeric(atom, [part.high for part in parts]))
 
@@ -58,14 +58,14 @@ def numeric(atom: Any, values: Sequence[Ends]) -> Float[np.ndarray, "..."]:  # n
 def enclose_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401 - any sum of entries or of arguments
     if isinstance(atom, cp.Sum) and atom.axis is None and np.all(np.isfinite(parts[0])):
         low, high = (np.asarray(math.fsum(end.ravel().tolist())) for end in parts[0])  # rounded once, however many
-        return widened(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
-    ends = enclose_moved(atom, parts)
+        return widen(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
+    ends = enclose_moves(atom, parts)
     terms = max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
-    return widened(*ends, size=numeric(atom, [part.largest for part in parts]), units=terms + 1)
+    return widen(*ends, size=numeric(atom, [part.largest for part in parts]), units=terms + 1)
 
 
 def enclose_running_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    return widened(*enclose_moved(atom, parts), size=numeric(atom, [parts[0].largest]), units=parts[0].low.size + 1)
+    return widen(*enclose_moves(atom, parts), size=numeric(atom, [parts[0].largest]), units=parts[0].low.size + 1)
 
 
 def enclose_negative(atom: Atom, parts: list[Hull]) -> Hull:
@@ -77,7 +77,7 @@ def enclose_multiple(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     first, second = parts
     corners = [np.asarray(a * b) for a in first for b in second]
-    return widened(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
+    return widen(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
 
 
 def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
@@ -86,7 +86,7 @@ def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
     corners = [np.asarray(a / b) for a in first for b in second]
     high = np.maximum.reduce(corners)
     inside = second.smallest > 0
-    return widened(
+    return widen(
         np.where(inside, np.minimum.reduce(corners), -np.inf),
         np.where(inside, high, np.inf),
         first.largest / np.where(inside, second.smallest, 1.0),
@@ -101,4 +101,4 @@ def enclose_product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     centre = numeric(atom, [a, b])
     radius = numeric(atom, [np.abs(a), rb]) + numeric(atom, [ra, np.abs(b)]) + numeric(atom, [ra, rb])
     terms = parts[0].low.shape[-1] if parts[0].low.ndim else 1
-    return widened(centre - radius, centre + radius, large, 3 * terms + 8)
+    return widen(centre - radius, centre + radius, large, 3 * terms + 8)

@@ -48,7 +48,7 @@ class _Process(SpawnProcess):
     """A worker process, which inherits the variables set at its start."""
 
     def start(self) -> None:
-        with _single_threaded():
+        with _limit_threads():
             super().start()
 
 
@@ -58,7 +58,7 @@ class _Context(SpawnContext):
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def _limit_threads() -> Iterator[None]:
     """Limit threads by variables that the user has not set, and unset them afterwards."""
     with _STARTING:
         added = [name for name in _ALONE if name not in os.environ]
