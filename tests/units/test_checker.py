@@ -191,9 +191,11 @@ def test_a_ray_proves_a_violation():
     assert certificate.lower is None
     bound, room = exact_bound(ray), Fraction(certificate.resolution.lower)
     assert bound - 2 * room <= Fraction(float(certificate.conflict)) <= bound
-    for gamma in ([0.5, -0.4], [0.6, -0.5]):
-        with pytest.raises(bd.CertificateError, match="sum to 1"):
-            certify(replace(evidence, record=Record(np.array(gamma), 0.0)))
+    for factor in (0.25, 3.0):  # a positive multiple proves as much
+        longer = certify(replace(evidence, record=Record(factor * ray.record.gamma, 0.0)))
+        assert longer.conflict == pytest.approx(certificate.conflict, rel=1e-14)
+    with pytest.raises(bd.CertificateError, match="positive sum"):
+        certify(replace(evidence, record=Record(np.zeros(2), 0.0)))
 
 
 def test_a_bound_above_what_the_policy_proves_is_an_error(monkeypatch):

@@ -315,7 +315,6 @@ FORGED = {
     "another set": lambda m, a: m["model"].update(set="ball"),
     "no linear model": lambda m, a: m["model"].pop("linear"),
     "a mu for every step": lambda m, a: m["model"].update(linear=[False, m["model"]["linear"][1], 1.0]),
-    "a smaller bound": lambda m, a: m["model"].update(linear=[True, 0.5, 1.0]),
     "no bound": lambda m, a: m["model"].update(linear=[True, 0.0, 1.0]),
     "a bound in words": lambda m, a: m["model"].update(linear=[True, "1", 1.0]),
     "a negative ridge": lambda m, a: m["model"].update(linear=[True, 2.0, -1.0]),
@@ -333,6 +332,14 @@ def test_forged_models_fail_the_check(saved, tmp_path, case):
     rewrite(path, FORGED[case])
     with pytest.raises((bd.ArchiveError, bd.CertificateError)):
         bd.check(path)
+
+
+def test_a_smaller_declared_bound_proves_what_the_file_claims(saved, tmp_path):
+    """What was declared is taken for granted, as every check prints: with more of it the claims follow all the more."""
+    path = tmp_path / "a.bidual"
+    path.write_bytes(saved.read_bytes())
+    rewrite(path, lambda m, a: m["model"].update(linear=[True, 0.5, 1.0]))
+    assert "taken for granted: what was declared" in str(bd.check(path))
 
 
 def test_the_estimate_is_a_function_of_the_counts():

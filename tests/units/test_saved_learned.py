@@ -392,7 +392,8 @@ def _only_the_objective(manifest, arrays):
 
 
 def _one_round(manifest, arrays):
-    manifest["rounds"], manifest["policies"] = manifest["rounds"][:1], manifest["policies"][:1]
+    for name in ("rounds", "policies", "uniform"):
+        manifest[name] = manifest[name][:1]
 
 
 def _model(**entries):

@@ -23,9 +23,11 @@ from bidual.world.mdp import TabularMDP
 
 _PATIENCE = 4096  # plans before a search without a budget is asked whether it gets anywhere; then at twice as many
 _MOST_PLANS = 1e6  # what such a search may need at its present pace
-_LINEAR = 1e-4  # of what the objective can pay, and
-_BOX = 1e-6  # of what a convex one is over the box of all images, or
-_CURVED = 1e-2  # of its value at the first plan: bounds below that need not be told apart to a millionth of themselves
+# Bounds below such a share need not be told apart to a millionth of themselves:
+_LINEAR = 1e-4  # of what a linear objective can pay,
+_CURVED = 1e-2  # of the first value that a convex one reached, unless that is next to 0:
+_BOX = 1e-6  # then of what it is over the box of all images, which can be far beyond any value
+_TINY = 1e-7  # of that share of the box: a first value below it is next to 0
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
 
@@ -75,12 +77,14 @@ def search(
     program = compiled.program
     replies: list[Reply | None] = []
     history: list[Progress] = []
-    duals = None
-    goal = options.goal_at(_smallest_scale(program, world))
+    duals, first_value = None, None
+    smallest = _smallest_scale(program, world)
+    goal = options.goal_at(smallest)
     for iteration in _loop(compiled, world, options, known):
         duals = iteration.duals
-        if duals.weights.size and len(history) == 0 and not program.is_linear:
-            goal = options.goal_at(max(_CURVED * abs(duals.f), _smallest_scale(program, world)))
+        if first_value is None and not program.is_linear and duals.weights.size and duals.feasible:
+            first_value = abs(duals.f)
+            goal = options.goal_at(_CURVED * first_value if first_value > _TINY * smallest else smallest)
         replies += known if iteration.reply is None else [iteration.reply]
         if duals.kept is not None:
             replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]

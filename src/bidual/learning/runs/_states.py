@@ -47,7 +47,7 @@ def unpack_state(tree: Any, arrays: dict[str, np.ndarray], first: LearnState) ->
         learn_state = _Unpacker(first, arrays).node(tree)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ArchiveError(
-            f"a stored state cannot be made again ({error!r:.200}): it is damaged, or of other code"
+            f"cannot restore the stored state ({error!r:.200}): the file is damaged or was written by another version"
         ) from error
     if not isinstance(learn_state, LearnState):
         raise ArchiveError(f"a stored state is a {type(learn_state).__name__}, not that of a run: it is damaged")
