@@ -55,9 +55,15 @@ class ArchiveError(BidualError):
 
 
 class RunError(BidualError):
-    """A stored run cannot be written, resumed or found."""
+    """A stored run cannot be written, resumed or found.
+
+    Raised from `learn` while it stores, it has what was learned: a `state`, for ``learn(..., state=error.state)``, and
+    the `solution`, where that was computed.
+    """
 
     exit_code = 5
+    state: object = None
+    solution: object = None
 
 
 class BusyError(RunError):

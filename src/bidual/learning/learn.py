@@ -90,7 +90,7 @@ def learn(
         stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``.
         time_limit: seconds after which learning stops.
         progress: called now and then with a `LearnProgress`.
-        state: the state of an earlier call to resume from: the `state` of an `EnvError`.
+        state: the state of an earlier call to resume from: the `state` of an `EnvError` or a `RunError`.
         batch: the number of episodes to run with one policy before the next is chosen; they can run in parallel. Whole
             batches are run, so there may be a few episodes more.
         run: a folder to store the run in, so that it can resume after a crash: a new one, or `bd.runs.Folder(path,
@@ -192,7 +192,7 @@ def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
     for name, given, kind, remedy in (
         ("explorer", explorer, AbstractExplorer, "for instance bd.explorers.Thompson()"),
         ("stop_when", stop_when, StopWhen, "bd.stop_when(gap=0.05)"),
-        ("state", state, LearnState, "the `state` of an EnvError that learn raised"),
+        ("state", state, LearnState, "the `state` of an error that learn raised"),
     ):
         if given is not None and not isinstance(given, kind):
             raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")

@@ -27,6 +27,7 @@ class Checkpoints:
         self._given = _functions(first)
         self._journal = Journal(folder)
         self._run = folder
+        self._newest: Path | None = None
 
     def latest(self) -> LearnState | None:
         """Read the newest readable checkpoint and put later ones away; None where there is none."""
@@ -44,6 +45,7 @@ class Checkpoints:
             if found.index(path):
                 _LOG.warning("going on from the one before it, at episode %d", learn_state.episodes)
             self._tidy()
+            self._newest = path
             return learn_state
         if found:
             raise RunError(
@@ -59,9 +61,19 @@ class Checkpoints:
         self._journal.write(learn_state.policies)
         tree, arrays = pack_state(replace(learn_state, policies=()), self._first)
         manifest = {"course": tree, "policies": [list(part) for part in self._journal.parts]}
-        archive.write(self.folder / f"{learn_state.episodes:09d}.bidual", _KIND, manifest, arrays)
+        path = self.folder / f"{learn_state.episodes:09d}.bidual"
+        archive.write(path, _KIND, manifest, arrays)
+        self._newest = path
         for path in self._paths()[_KEPT:]:
             path.unlink(missing_ok=True)
+
+    def find_missing(self) -> Path | None:
+        """Find a file that the newest checkpoint needs and that is gone; None where all are there."""
+        there = {path.name for path in self._journal.folder.glob("*")}
+        lost = [self._journal.folder / part.name for part in self._journal.parts if part.name not in there]
+        if self._newest is not None and not self._newest.exists():
+            lost.append(self._newest)
+        return lost[0] if lost else None
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("*.bidual"), reverse=True)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from bidual._base.errors import BusyError
+from bidual.learning.runs._presence import leads_to
 
 FILE = "lock"
 _PATIENCE = 0.5  # seconds: a process that only tests the lock holds it for a moment
@@ -33,6 +34,10 @@ class RunLock:
             time.sleep(0.01)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+
+    def is_in(self, folder: Path) -> bool:
+        """Return whether the lock is in a folder: not if that was deleted, renamed or replaced since it was taken."""
+        return leads_to(folder / FILE, os.fstat(self._descriptor))
 
     def release(self) -> None:
         """Release the lock."""

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from bidual._base.errors import RunError
 from bidual._base.limits import read_json
 from bidual.learning.metrics import PROGRESS_METRICS, Metric
+from bidual.learning.runs._presence import leads_to
 from bidual.learning.runs._schema import FILE, PATIENCE, open_reader, open_writer
 from bidual.learning.runs._seals import entry_digest, is_sealed, seal, series_seed
 
@@ -57,6 +58,8 @@ class Store:
         self.path = folder / FILE
         opened = (lambda: (open_writer(self.path), True)) if writable else (lambda: open_reader(self.path))
         self._base, self._sealed = _retry(opened, self.path)
+        files = (self.path, self.path.with_name(f"{FILE}-wal")) if writable else ()
+        self._files = {path: path.stat() for path in files if path.exists()}
 
     def __enter__(self) -> "Store":
         return self
@@ -67,6 +70,18 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
+
+    def find_missing(self) -> Path | None:
+        """Find a file of the database that was deleted, renamed or replaced since it was opened; None if none was."""
+        return next((path for path, opened in self._files.items() if not leads_to(path, opened)), None)
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database to an empty file: all of it, also where its own file was deleted since it was opened."""
+        try:
+            with closing(sqlite3.connect(path)) as base:
+                self._base.backup(base)
+        except sqlite3.Error as error:
+            raise _error_from(path, error) from error
 
     def register(self, name: str, manifest: dict[str, Any]) -> None:
         """Register a run that begins or resumes."""

@@ -3,17 +3,18 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from bidual._base.errors import ArchiveError, ProblemError, RunError
+from bidual._base.errors import ArchiveError, BidualError, ProblemError, RunError
 from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.runs import _tensorboard
 from bidual.learning.runs._checkpoints import Checkpoints
+from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
 from bidual.learning.runs._manifest import (
     FILE,
@@ -23,10 +24,10 @@ from bidual.learning.runs._manifest import (
     warn_of_versions,
     write_manifest,
 )
+from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._store import Store
 from bidual.learning.state import LearnState
 
-SOLUTION = "solution.bidual"
 _LEAST, _MOST = 2.0, 300.0  # seconds between checkpoints
 _SHARE = 0.02  # of the time so far, and of the time to come, that may be lost or spent on them
 
@@ -67,11 +68,12 @@ class RunWriter:
         self.folder, self.name, self._every = folder, folder.resolve().name, to.every
         with _translate_errors(folder, 0), ExitStack() as opened:
             _prepare(folder, resume=to.resume)
-            opened.callback(RunLock(folder).release)
+            self._lock = RunLock(folder)
+            opened.callback(self._lock.release)
             self._store = opened.enter_context(Store(folder.resolve().parent))
             # Existing runs can only be detected behind the lock: another process may just have begun one.
             self.manifest = _resume_manifest(to, facts) if (folder / FILE).exists() else _begin_manifest(to, facts)
-            self._checkpoints = Checkpoints(folder, first)
+            self._first, self._checkpoints = first, Checkpoints(folder, first)
             self.learn_state = self._checkpoints.latest() or first
             _check_extent(folder, self.learn_state.episodes, episodes)
             self._board = _tensorboard.open_writer(folder, self.learn_state.episodes) if to.tensorboard else None
@@ -100,17 +102,15 @@ class RunWriter:
     def write_checkpoint(self, learner: Learner, status: str = "running") -> None:
         """Write a checkpoint. Metrics go first: those beyond the checkpoint are deleted when the run resumes."""
         started, learn_state = time.perf_counter(), learner.learn_state()
-        with _translate_errors(self.folder, self.saved):
+        with self._storing(learner, None):
             self._store_metrics(status, learn_state.episodes, learner, None)
-            if learn_state.episodes > self.saved or not self.saved:
-                self._checkpoints.write(learn_state)
-        self.saved = learn_state.episodes
+            self._write_state(learn_state)
         now = time.perf_counter()
         self._next = now + min(max(_LEAST, _SHARE * (now - self._began), (now - started) / _SHARE), _MOST)
 
     def finish(self, learner: Learner, solution: Learned) -> None:
         """Store the solution and mark the run as finished."""
-        with _translate_errors(self.folder, self.saved):
+        with self._storing(learner, solution):
             solution.save(self.folder / SOLUTION)
             self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
 
@@ -120,6 +120,67 @@ class RunWriter:
         stored, self._waiting = self._waiting, []
         if self._board is not None:
             _tensorboard.write(self._board, stored)
+
+    def _write_state(self, learn_state: LearnState) -> None:
+        if learn_state.episodes > self.saved or not self.saved:
+            self._checkpoints.write(learn_state)
+        self.saved = learn_state.episodes
+
+    @contextmanager
+    def _storing(self, learner: Learner, solution: Learned | None) -> Iterator[None]:
+        """Check before and after writing that all is where it was opened; an error has what was learned."""
+        try:
+            with _translate_errors(self.folder, self.saved):
+                self._check_presence()
+                yield
+                self._check_presence()
+        except RunError as error:
+            failure = RunError(self._store_elsewhere(learner, solution) or str(error))
+            failure.state, failure.solution = learner.learn_state(), solution
+            raise failure from error
+
+    def _check_presence(self) -> None:
+        missing = self._find_missing() or self._store.find_missing()
+        if missing is not None:
+            raise RunError(f"{missing} was deleted, renamed or replaced")
+
+    def _find_missing(self) -> Path | None:
+        """Find what was deleted, renamed or replaced of the folder since it was opened; None where all is there."""
+        parts = (self.folder, self.folder / FILE, self.folder / LOCK)
+        missing = next((path for path in parts if not path.exists()), None) or self._checkpoints.find_missing()
+        return self.folder if missing is None and not self._lock.is_in(self.folder) else missing
+
+    def _store_elsewhere(self, learner: Learner, solution: Learned | None) -> str | None:
+        """Store what was learned where it cannot be lost, and describe that; None where nothing has vanished."""
+        try:
+            lost = self._find_missing()
+            missing = lost or self._store.find_missing()
+        except OSError:  # nothing is known to have vanished; what happened is an error of its own
+            return None
+        if missing is None:
+            return None
+        header = f"the run in {self.folder} cannot be stored: {missing} was deleted, renamed or replaced"
+        try:
+            report = self._rescue(learner, solution, folder_lost=lost is not None)
+        except (OSError, BidualError) as error:
+            report = f"Nothing could be stored elsewhere ({error}): in Python error.state has what was learned"
+            report += "" if solution is None else ", and error.solution the result"
+        return f"{header}. {report}"
+
+    def _rescue(self, learner: Learner, solution: Learned | None, *, folder_lost: bool) -> str:
+        """Store the run in another folder, or the database under another name; return where, as a sentence."""
+        learn_state, result = learner.learn_state(), None if solution is None else solution.to_dict()
+        if folder_lost:
+            with suppress(BidualError):
+                self._store_metrics("failed", learn_state.episodes, learner, None)
+            metrics = read_metrics(self._store, self.name) + self._waiting
+            beside = self.folder if self.folder.name == self.name else self.folder.resolve()
+            return rescue_run(beside, Remains(self.manifest, self._first, learn_state, solution, metrics))
+        self._write_state(learn_state)
+        if solution is not None:
+            solution.save(self.folder / SOLUTION)
+        self._store_metrics("failed" if solution is None else "finished", learn_state.episodes, learner, result)
+        return f"It is stored up to episode {self.saved}, and can be resumed. {rescue_database(self._store)}"
 
 
 def _begin_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
