@@ -92,6 +92,14 @@ def test_a_damaged_entry_is_named_and_hides_no_other(copy, caplog, capsys):
     assert "is damaged" in caplog.text
 
 
+def test_a_database_without_tables_is_one_without_runs(tmp_path):
+    """A process that is killed before it makes them leaves one."""
+    (tmp_path / "bidual.sqlite").touch()
+    assert bd.runs.listed(tmp_path) == []
+    assert bd.runs.read(tmp_path)["run"].size == 0
+    assert (tmp_path / "bidual.sqlite").read_bytes() == b""
+
+
 def test_a_run_without_an_entry_is_listed_by_its_manifest(copy, caplog):
     """The folder says what the database cannot."""
     from bidual.learning.runs._manifest import write_manifest

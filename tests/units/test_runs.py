@@ -723,7 +723,13 @@ def test_a_lock_that_cannot_be_written_is_not_kept(run, monkeypatch):
 def test_what_a_crash_left_is_tidied_away(straight, run):
     """Files that were never finished, and policies that no checkpoint names."""
     part = run / "policies" / f"{EPISODES:09d}-{EPISODES + EVERY:09d}.bidual"
-    left = [run / ".run.json.0", run / "checkpoints" / f".{NEWEST}.0", run / "policies" / ".part.0", part]
+    left = [
+        run / ".run.json.0",
+        run / ".solution.bidual.0",
+        run / "checkpoints" / f".{NEWEST}.0",
+        run / "policies" / ".part.0",
+        part,
+    ]
     for path in left:
         path.write_text("half of it")
     straight.check(run, learn(run))
@@ -898,6 +904,28 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, names, resume):
         learn(folder, resume=resume)
     found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {f"river/{name}": b"mine" for name in names}
+
+
+@pytest.mark.parametrize("name", ["lock", "checkpoints", "policies"])
+def test_a_run_that_leads_elsewhere_changes_nothing_there(run, name):
+    """Whoever hands over a run may have put links into it: tidying up and locking would reach what they lead to."""
+    elsewhere = run.parents[1] / "mine"
+    elsewhere.mkdir()
+    (elsewhere / ".profile").write_text("mine")
+    shutil.move(run / name, run.parent / "moved")
+    (run / name).symlink_to(elsewhere / ".profile" if name == "lock" else elsewhere)
+    with pytest.raises(bd.RunError, match="symbolic link"):
+        learn(run)
+    assert contents(elsewhere) == {".profile": b"mine"}
+
+
+def test_a_new_run_takes_no_lock_elsewhere(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "river").mkdir()
+    (tmp_path / "river" / "lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(bd.RunError, match="symbolic link"):
+        learn(tmp_path / "river")
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def _foreign(path):

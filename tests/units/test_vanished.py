@@ -173,25 +173,25 @@ def test_a_run_can_be_stored_beside_another_that_was(tmp_path, monkeypatch):
         assert folder.with_name(name).is_dir()
 
 
-def _remove_database(folder):
+def remove_database(folder):
     for suffix in ("", "-wal", "-shm"):
         (folder.parent / f"{DATABASE}{suffix}").unlink(missing_ok=True)
 
 
 def _replace_database(folder):
     """A text in the place of the database."""
-    _remove_database(folder)
+    remove_database(folder)
     (folder.parent / DATABASE).write_text("mine")
 
 
 def _exchange_database(folder):
     """The database of other runs in the place of ours."""
-    _remove_database(folder)
+    remove_database(folder)
     learn(folder.parent / "other")
 
 
 DATABASES = {
-    "deleted": _remove_database,
+    "deleted": remove_database,
     "replaced": _replace_database,
     "renamed": lambda folder: (folder.parent / DATABASE).rename(folder.parent / "old.sqlite"),
     "exchanged": _exchange_database,
@@ -214,7 +214,7 @@ def test_a_run_whose_database_vanishes_is_stored_with_a_copy_of_it(straight, tmp
         assert database.read_text() == "mine"
     if what == "exchanged":
         assert numbers(folder.with_name("other")) == straight.numbers
-    _remove_database(folder)
+    remove_database(folder)
     copy.rename(database)
     assert outcome(learn(folder, resume=True)) == straight.outcome
     assert numbers(folder) == straight.numbers
@@ -222,7 +222,7 @@ def test_a_run_whose_database_vanishes_is_stored_with_a_copy_of_it(straight, tmp
 
 def test_a_run_goes_on_without_the_numbers_of_a_lost_database(straight, tmp_path, monkeypatch):
     folder = tmp_path / "runs" / "river"
-    _interrupt(monkeypatch, "learning", lambda: _remove_database(folder), folder)
+    _interrupt(monkeypatch, "learning", lambda: remove_database(folder), folder)
     assert outcome(learn(folder, resume=True)) == straight.outcome
     assert np.isfinite(bd.runs.read(folder)["plans"]).tolist() == [False] * 15 + [True] * 5
 

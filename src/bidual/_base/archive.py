@@ -89,9 +89,9 @@ def read(
     from safetensors.numpy import load
 
     target = Path(path)
-    if not target.is_file():
-        raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
     try:
+        if not target.is_file():
+            raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
         with _opened(target) as archive:
             manifest, blob = read_json(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")

@@ -60,7 +60,7 @@ def check(path: str | os.PathLike[str]) -> Check:
 
 def find_saved(path: str | os.PathLike[str]) -> Path:
     """Return the saved file: the path itself, or the one in a folder of results."""
-    return Path(path) / NAME if Path(path).is_dir() else Path(path)
+    return Path(path) / NAME if os.path.isdir(path) else Path(path)
 
 
 def _kind(path: Path) -> str:

@@ -15,7 +15,8 @@ class RunLock:
     """A lock held from its construction to `release`."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        nofollow = getattr(os, "O_NOFOLLOW", 0)  # a link could lead to any file of the user, which would be written to
+        self._descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | nofollow, 0o644)
         try:
             self._take(folder)
         except BaseException:

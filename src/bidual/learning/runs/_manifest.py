@@ -72,17 +72,15 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     header = json.dumps(manifest | {"sha256": checksum(manifest)}, indent=1).encode()
     if len(header) >= _LONGEST:
         raise RunError(f"the options of the run in {folder} take {len(header)} bytes: give fewer than {_LONGEST}")
-    for left in folder.glob(f".{FILE}.*"):  # by a crash
-        left.unlink(missing_ok=True)
     archive.put(folder / FILE, lambda file: file.write(header))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest from the folder of a run."""
     path = folder / FILE
-    if not path.is_file():
-        raise RunError(f"{folder} is not the folder of a run: there is no {FILE} in it ('bidual runs' lists runs)")
     try:
+        if not path.is_file():
+            raise RunError(f"{folder} is not the folder of a run: there is no {FILE} in it ('bidual runs' lists runs)")
         with path.open("rb") as file:
             manifest = read_json(file.read(_LONGEST))
         written, found, actual = manifest.pop("sha256"), manifest["format"], checksum(manifest)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,10 +41,12 @@ class Listed(NamedTuple):
 def listed(folder: str | os.PathLike[str] = "runs") -> list[Listed]:
     """List the runs of a folder, in the order of their names."""
     parent = Path(folder)
-    with _open_store(parent) as store:
-        found = [_list_entry(parent, entry, store) for entry in store.entries()]
-    known = {one.name for one in found}
-    return sorted([*found, *(one for one in _list_folders(parent) if one.name not in known)], key=lambda one: one.name)
+    with _translate_errors(parent):
+        with _open_store(parent) as store:
+            found = [_list_entry(parent, entry, store) for entry in store.entries()]
+        known = {one.name for one in found}
+        others = [one for one in _list_folders(parent) if one.name not in known]
+    return sorted([*found, *others], key=lambda one: one.name)
 
 
 def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -53,7 +55,11 @@ def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     ``pandas.DataFrame(bd.runs.read("runs"))`` and ``polars.DataFrame(bd.runs.read("runs"))`` make tables of it. The
     columns are run, episode, and the metrics; NaN where one is missing.
     """
-    path = Path(folder)
+    with _translate_errors(Path(folder)):
+        return _read(Path(folder))
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
     if (path / MANIFEST).exists():
         read_manifest(path)
         parent, only = path.resolve().parent, path.resolve().name
@@ -64,6 +70,14 @@ def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         if only is not None and not names:
             raise RunError(f"{store.path} knows no run {only!r}: give the folder its old name and place again")
         return _table({name: store.series(name) for name in names}, store.path)
+
+
+@contextmanager
+def _translate_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"the runs in {folder} cannot be read: {error}: look after the disk, and try again") from error
 
 
 def _table(series_of_runs: dict[str, dict[str, Series]], path: Path) -> dict[str, np.ndarray]:

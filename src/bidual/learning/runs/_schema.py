@@ -48,13 +48,20 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """Open the database without changing anything, also where nothing can be changed; return whether it has seals."""
+    """Open the database without changing anything, also where nothing can be changed; return whether it has seals.
+
+    One without tables was left by a process that ended before it made them: no run is in it.
+    """
     base = _connect_to_read(path)
     try:
-        return base, _check(base, path) != _UNSEALED
+        version = _check(base, path)
     except BaseException:
         base.close()
         raise
+    if version:
+        return base, version != _UNSEALED
+    base.close()
+    return _make_empty(), True
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
@@ -79,6 +86,14 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
         with closing(_connect((Path(folder) / path.name).as_uri())) as base:
             base.backup(copy)
     return copy
+
+
+def _make_empty() -> sqlite3.Connection:
+    """Return a database in memory without runs."""
+    base = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in _TABLES.values():
+        base.execute(statement)
+    return base
 
 
 def _is_writable(path: Path) -> bool:

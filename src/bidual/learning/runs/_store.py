@@ -8,6 +8,7 @@ in a warning and left out, and the others are read.
 import json
 import logging
 import math
+import os
 import sqlite3
 import time
 from array import array
@@ -58,8 +59,11 @@ class Store:
         self.path = folder / FILE
         opened = (lambda: (open_writer(self.path), True)) if writable else (lambda: open_reader(self.path))
         self._base, self._sealed = _retry(opened, self.path)
-        files = (self.path, self.path.with_name(f"{FILE}-wal")) if writable else ()
-        self._files = {path: path.stat() for path in files if path.exists()}
+        try:
+            self._files = _find_files(self.path) if writable else {}
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Store":
         return self
@@ -217,6 +221,12 @@ class Store:
         """Return the row of a run; None where there is none that is as it was written."""
         row = base.execute(f"SELECT {_ROW}, numbers, digest FROM runs WHERE name = ?", (name,)).fetchone()
         return row if row is not None and entry_digest(row[:8]) == row[8] else None
+
+
+def _find_files(path: Path) -> dict[Path, os.stat_result]:
+    """Return the files of an open database with what the system says of them: its own and, if there, its log."""
+    log = path.with_name(f"{path.name}-wal")
+    return {one: one.stat() for one in (path, log) if one == path or one.exists()}
 
 
 def _put(base: sqlite3.Connection, entry: tuple[Any, ...], numbers: int) -> None:

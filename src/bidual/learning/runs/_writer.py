@@ -13,6 +13,7 @@ from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.runs import _tensorboard
+from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
@@ -24,6 +25,7 @@ from bidual.learning.runs._manifest import (
     warn_of_versions,
     write_manifest,
 )
+from bidual.learning.runs._policies import FOLDER as POLICIES
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._store import Store
 from bidual.learning.state import LearnState
@@ -79,7 +81,8 @@ class RunWriter:
             self._board = _tensorboard.open_writer(folder, self.learn_state.episodes) if to.tensorboard else None
             if self._board is not None:
                 opened.callback(self._board.close)
-            write_manifest(folder, self.manifest)  # from here on something is changed
+            _tidy(folder)  # from here on something is changed
+            write_manifest(folder, self.manifest)
             self._store.register(self.name, self.manifest)
             self._store.forget(self.name, self.learn_state.episodes)
             self._open = opened.pop_all()
@@ -205,6 +208,7 @@ def _check_resume(folder: Path, *, resume: bool) -> None:
 
 def _prepare(folder: Path, *, resume: bool) -> None:
     """Create the folder of a new run; one with other files in it is left alone."""
+    _check_links(folder)
     if (folder / FILE).exists():
         _check_resume(folder, resume=resume)
         return
@@ -212,6 +216,20 @@ def _prepare(folder: Path, *, resume: bool) -> None:
     strangers = sorted(path.name for path in folder.iterdir() if path.name != "lock" and not path.name.startswith("."))
     if strangers:
         raise RunError(f"{folder} holds other files ({', '.join(strangers[:3])}): use an empty folder, or a new one")
+
+
+def _check_links(folder: Path) -> None:
+    """Refuse a run with links in it: files of whatever folder they lead to would be taken for its own, and removed."""
+    for path in (folder / LOCK, folder / CHECKPOINTS, folder / POLICIES):
+        if path.is_symlink():
+            raise RunError(f"{path} is a symbolic link, as no run has: if it is yours, put there what it leads to")
+
+
+def _tidy(folder: Path) -> None:
+    """Remove files that were never finished, because of a crash."""
+    for name in (FILE, SOLUTION):
+        for left in folder.glob(f".{name}.*"):
+            left.unlink(missing_ok=True)
 
 
 def _check_extent(folder: Path, done: int, episodes: int) -> None:
