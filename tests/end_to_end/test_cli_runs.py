@@ -179,8 +179,12 @@ def test_a_broken_environment_stops_a_run_that_goes_on_when_it_is_repaired(bidua
     assert _timeless(resumed) == _timeless(straight[1])
 
 
-def test_an_interrupt_keeps_everything(tmp_path):
-    """Ctrl-C in a process of its own, as soon as it has stored something."""
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow), (signal.SIGTERM, 143, "terminated")],
+)
+def test_an_interrupt_keeps_everything(tmp_path, number, code, word):
+    """Ctrl-C or SIGTERM in a process of its own, as soon as it has stored something."""
     command = [sys.executable, "-m", "bidual", "learn", *SMALL, "--episodes", "100000", "--run", "runs/a"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -189,10 +193,10 @@ def test_an_interrupt_keeps_everything(tmp_path):
     while not list(tmp_path.glob("runs/a/checkpoints/*.bidual")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     err = process.communicate(timeout=300)[1].decode()
-    assert process.returncode == 130, err
-    assert "the run is stored: 'bidual learn --run runs/a --resume' goes on with it" in err
+    assert process.returncode == code, err
+    assert f"the run is stored: 'bidual learn --run runs/a --resume' goes on with it\nbidual: {word}\n" in err
     (stopped,) = bd.runs.listed(tmp_path / "runs")
     assert stopped.status == "stopped"
     assert stopped.episodes >= 20

@@ -167,15 +167,19 @@ def _until(condition):
         time.sleep(0.1)
 
 
-def test_ctrl_c_stops_the_workers(arena):
-    process = arena.start("sweep", arena.spec("long", SPEC.format(episodes=90_000, seeds=1)), "--workers", 1)
-    _until(lambda: running(arena.folder / "runs" / "long"))
+@pytest.mark.parametrize(
+    ("number", "expected", "word"),
+    [(signal.SIGINT, 130, "interrupted"), pytest.param(signal.SIGTERM, 143, "terminated", marks=pytest.mark.slow)],
+)
+def test_ctrl_c_stops_the_workers(arena, number, expected, word):
+    process = arena.start("sweep", arena.spec(word, SPEC.format(episodes=90_000, seeds=1)), "--workers", 1)
+    _until(lambda: running(arena.folder / "runs" / word))
     pids = workers(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     code, out, err = ended(process)
-    assert (code, out) == (130, "")
+    assert (code, out) == (expected, "")
     assert "0 of 2 cells are finished" in err
-    assert "run the same command again to go on\nbidual: interrupted\n" in err
+    assert f"run the same command again to go on\nbidual: {word}\n" in err
     assert len(pids) == 1
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 

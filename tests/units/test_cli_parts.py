@@ -13,6 +13,7 @@ import pytest
 import bidual as bd
 from bidual import cli
 from bidual.cli import _progress
+from bidual.cli._interrupts import Terminated, remember_interrupts
 from bidual.cli._target import load_unknown
 from bidual.cli._true_model import evaluate_in_true_model
 from bidual.learning.learned import LearnProgress
@@ -27,13 +28,14 @@ LOOKS = [
 ]
 
 
-def test_ctrl_c_is_exit_130(monkeypatch, capsys):
+@pytest.mark.parametrize(("kind", "code", "word"), [(KeyboardInterrupt, 130, "interrupted"), (Terminated, 143, "term")])
+def test_ctrl_c_is_exit_130_and_sigterm_143(monkeypatch, capsys, kind, code, word):
     def interrupted(args):
-        raise KeyboardInterrupt
+        raise kind
 
     monkeypatch.setattr("bidual.cli.tasks.run", interrupted)
-    assert cli.main(["tasks"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert cli.main(["tasks"]) == code
+    assert word in capsys.readouterr().err
 
 
 def test_an_operating_system_error_is_told_without_a_traceback(monkeypatch, capsys):
@@ -216,22 +218,39 @@ def test_bad_files_end_with_a_code_and_a_sentence(tmp_path, capsys, problem, cod
     assert words in told.err
 
 
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+
+
 @pytest.fixture
 def _interruptible():
     """As in a terminal: jobs in the background of a shell ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("_interruptible")
-def test_an_interrupt_that_gets_lost_is_raised_again():
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_an_interrupt_that_gets_lost_is_raised_again(number, kind):
     """As when it comes while garbage is collected: there Python drops exceptions. Afterwards all is as it was."""
     look = LearnProgress(1, None, None, None, 1, 0.0)
     with _progress.learning_line("a", 10, maximises=True) as show:
         show(look)
         with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        with pytest.raises(kind):
             show(look)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert {number: signal.getsignal(number) for number in USUAL} == USUAL
+
+
+@pytest.mark.usefixtures("_interruptible")
+def test_signals_that_are_ignored_or_handled_already_are_left_alone():
+    handled = []
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: handled.append(number))
+    with remember_interrupts() as raise_lost:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        raise_lost()
+    assert handled == [signal.SIGTERM]

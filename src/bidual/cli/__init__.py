@@ -5,9 +5,10 @@ import argparse
 from bidual._base.errors import BidualError
 from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
+from bidual.cli._interrupts import Terminated
 from bidual.cli._output import give_up_stdout, report, reserved_stdout
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal
 _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
 
 
@@ -20,6 +21,9 @@ def main(argv: list[str] | None = None) -> int:
     except BidualError as error:
         report(f"bidual: {error}")
         return error.exit_code
+    except Terminated:
+        report("bidual: terminated")
+        return TERMINATED
     except KeyboardInterrupt:
         report("bidual: interrupted")
         return INTERRUPTED
@@ -41,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="bidual",
         description="Constrained convex Markov decision processes: policies with certificates.",
         epilog="exit codes: 0 solved, feasible or learned, 1 internal error or failed check, 2 usage or bad input, "
-        "3 infeasible, 4 undecided, 5 a file or a stored run that cannot be read or written, 130 interrupted",
+        "3 infeasible, 4 undecided, 5 a file or a stored run that cannot be read or written, 130 interrupted, "
+        "143 terminated",
     )
     parser.add_argument("--version", action="version", version=f"bidual {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

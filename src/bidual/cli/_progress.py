@@ -1,15 +1,13 @@
 """A progress line on stderr: live in a terminal, now and then in a log."""
 
-import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._output import report
 
 if TYPE_CHECKING:
@@ -37,35 +35,14 @@ def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Cal
 
 @contextmanager
 def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
-    """Yield a line that does not lose an interrupt (Ctrl-C).
+    """Yield a line that does not lose an interrupt: one that was lost is raised again with the next update."""
+    with remember_interrupts() as raise_lost, _line(what) as show:
 
-    Exceptions that are raised while Python collects garbage are dropped, and JAX has it call back then: an interrupt
-    that comes at that moment would be lost. It is recorded here, and raised again with the next update.
-    """
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not usual or threading.current_thread() is not threading.main_thread():
-        with _line(what) as show:
-            yield show
-        return
-    pressed = False
+        def show_or_interrupt(text: str) -> None:
+            raise_lost()
+            show(text)
 
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        pressed = True
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, remember)
-    try:
-        with _line(what) as show:
-
-            def show_or_interrupt(text: str) -> None:
-                if pressed:
-                    raise KeyboardInterrupt
-                show(text)
-
-            yield show_or_interrupt
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield show_or_interrupt
 
 
 @contextmanager

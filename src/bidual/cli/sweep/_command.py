@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual._base.errors import BidualError, TaskError
+from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
@@ -76,12 +77,17 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
         report(f"{len(before)} of {len(spec.jobs)} cells were finished before")
     records = {record.job.name: record for record in before}
     try:
-        with closing(distribute(run_job, left, crew)) as outcomes, sweep_progress(spec.out, spec.jobs, before) as tell:
+        with (
+            remember_interrupts() as raise_lost,
+            closing(distribute(run_job, left, crew)) as outcomes,
+            sweep_progress(spec.out, spec.jobs, before) as tell,
+        ):
             for outcome in outcomes:
                 job = left[outcome.place]
                 records[job.name] = JobRecord(job, outcome.value, outcome.failure, outcome.attempts)
                 tell(records[job.name])
-    except (KeyboardInterrupt, BidualError):  # Ctrl-C, or a cluster that is gone
+                raise_lost()
+    except (KeyboardInterrupt, BidualError):  # Ctrl-C, SIGTERM, or a cluster that is gone
         done = sum(record.failure is None for record in records.values())
         report(
             f"{done} of {len(spec.jobs)} cells are finished, the others are stored as far as they were: run the same "
