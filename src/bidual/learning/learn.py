@@ -154,8 +154,8 @@ def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned
     early = _report_if_due(learner, plan)
     while early is None and learner.state.episodes < plan.episodes:
         learner.take(next(turns))
-        if writer is not None and writer.due(learner.state.episodes):
-            writer.write_checkpoint(learner)
+        if writer is not None:
+            writer.keep_up(learner)
         if plan.time_limit is not None and time.perf_counter() - started > plan.time_limit:
             break
         early = _report_if_due(learner, plan)

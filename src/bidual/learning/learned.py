@@ -2,6 +2,7 @@
 
 import abc
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -100,7 +101,7 @@ class Learned(AbstractOutcome):
     assumptions: tuple[str, ...]
     exploration: str  # the choice of the episodes' policies, and its guarantee
     history: tuple[LearnProgress, ...]
-    executed: tuple[Played, ...]  # of every episode, before a class of laws had one action at random
+    executed: Sequence[Played]  # of every episode, before a class of laws had one action at random
     episodes: int
     evaluation_episodes: int
     plans: int

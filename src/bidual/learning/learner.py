@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from bidual.learning.summary import (
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
+from bidual.world.policies import PolicySequence
 
 _FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
 _BLOCK = 64  # episodes that are counted together: one by one takes long, and how many it is changes the last bits
@@ -118,7 +120,8 @@ class Learner:
         after = LearnSession(
             setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal, estimates
         )
-        ran = [knowledge.rollout(policy, number).policy for number, policy in enumerate(state.policies, 1)]
+        rollouts = (knowledge.rollout(policy, number) for number, policy in enumerate(state.policies, 1))
+        ran = PolicySequence(rollout.policy for rollout in rollouts)
         since = state.restarts.since
         return Learned(
             **after.summary()._asdict(),
@@ -126,7 +129,7 @@ class Learner:
             outputs=(
                 output_of(setup, "certainty-equivalent policy", returned.policy, after.bounds),
                 output_of(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
-                output_of(setup, "last-half mixture", mixture_of_policies(ran[since:]), self._last_half()),
+                output_of(setup, "last-half mixture", mixture_of_policies(islice(ran, since, None)), self._last_half()),
             ),
             model=returned.mdp,
             knowledge=knowledge,
@@ -147,6 +150,11 @@ class Learner:
             else to_user_units(setup, state.values_per_episode),
             _session=after,
         )
+
+    @property
+    def waiting(self) -> int:
+        """The number of metrics since the last call of `metrics`."""
+        return 0 if self.metric_log is None else self.metric_log.waiting
 
     def metrics(self) -> list[Metric]:
         """Return the numbers since the last call, where they are gathered."""

@@ -72,6 +72,11 @@ class MetricLog:
             if number is not None:
                 self._gathered.append(Metric(name, progress.episodes, float(number)))
 
+    @property
+    def waiting(self) -> int:
+        """The number of numbers that were not taken yet."""
+        return len(self._gathered)
+
     def take(self) -> list[Metric]:
         """Return the numbers since the last call, and forget them."""
         gathered, self._gathered = self._gathered, []

@@ -1,5 +1,6 @@
 """The state of a run of `learn`: all that the loop needs to go on, and all that was gathered on the way."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -14,7 +15,7 @@ from bidual.learning.metrics import compute_episode_values
 from bidual.learning.outputs import DualBound, Sums
 from bidual.learning.setup import LearnSetup
 from bidual.loop.vpdpo import BatchIteration, LoopState, first_state, resume
-from bidual.world.policies import Played
+from bidual.world.policies import Played, PolicySequence
 
 
 @final
@@ -27,7 +28,7 @@ class LearnState:
     restarts: Restarts  # the same for their last half
     sums: Sums | None  # of their features, where a functional is curved
     pending: tuple[Episode, ...]  # executed but not counted yet
-    policies: tuple[Played, ...]  # of every episode
+    policies: Sequence[Played]  # of every episode
     history: tuple[LearnProgress, ...]
     dual_bound: DualBound | None
     plans: int
@@ -54,7 +55,7 @@ def initial_learn_state(setup: LearnSetup) -> LearnState:
         restarts=Restarts.start(linear.low, linear.high),
         sums=_no_sums(setup) if linear.numbers.size < 1 + program.equality.size else None,
         pending=(),
-        policies=(),
+        policies=PolicySequence(),
         history=(),
         dual_bound=None,
         plans=0,
@@ -72,7 +73,7 @@ def advance(learn_state: LearnState, turn: BatchIteration) -> LearnState:
         learn_state,
         loop=turn.state,
         pending=learn_state.pending + tuple(turn.episodes),
-        policies=learn_state.policies + (turn.choice.policy,) * len(turn.episodes),
+        policies=PolicySequence.of(learn_state.policies).followed_by(turn.choice.policy, len(turn.episodes)),
         plans=learn_state.plans + turn.choice.plans,
     )
 

@@ -1,7 +1,7 @@
 """Estimates and bounds in the user's terms: a status, intervals and assumptions, in their names, senses and units."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -158,7 +158,7 @@ def describe_constraint(c: ConstraintResult, seen: Interval) -> str:
     return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {claim}{price}"
 
 
-def mixture_of_policies(policies: Sequence[Played]) -> Mixture:
+def mixture_of_policies(policies: Iterable[Played]) -> Mixture:
     """Return the uniform mixture of the policies of single episodes, each distinct one once.
 
     Distinct by their actions: a restored run has its policies as other objects.

@@ -94,7 +94,7 @@ class Checkpoints:
         if _outline(learn_state) != _outline(self._first) or any(policy.shape != shape for policy in journal.distinct):
             raise ArchiveError(f"{path} is of another problem")
         self._journal = journal
-        return replace(learn_state, policies=tuple(journal.policies))
+        return replace(learn_state, policies=journal.policies)
 
     def _tidy(self) -> None:
         """Remove the remains of a crash: parts that no checkpoint names, and unfinished files."""

@@ -21,6 +21,7 @@ from bidual.world.policies import (
     DeterministicPolicy,
     DistinctPolicies,
     Played,
+    PolicySequence,
     control_header,
 )
 
@@ -45,21 +46,21 @@ class Journal:
         self._found, self._known = DistinctPolicies(), 0  # of those found, so many are in files
         self._emissions = Emissions()
         self._pool, self._given = ArrayPool(), given or Given()
-        self.policies: list[Played] = []
+        self.policies = PolicySequence()
         for part in parts:
             self._read(part)
 
     def write(self, policies: Sequence[Played]) -> None:
         """Write those of all executed policies that are not written yet."""
-        new = policies[self.count :]
+        new = range(self.count, len(policies))
         if not new:
             return
-        order = np.array([self._found.number(policy) for policy in new], dtype=np.int64)
+        order = np.fromiter((self._found.number(policies[place]) for place in new), dtype=np.int64)
         members, first, last = self.distinct[self._known :], self.count, len(policies)
         controls = [one for one in members if isinstance(one, ControlPolicy)]
         header, arrays = self._controls(controls) if controls else ({}, self._tables(members))
         name = f"{first:09d}-{last:09d}.bidual"
-        manifest = {"first": first, "num_actions": new[0].shape[2]} | header
+        manifest = {"first": first, "num_actions": policies[-1].shape[2]} | header
         written = archive.write(self.folder / name, _KIND, manifest, {"order": order} | arrays)
         self.parts.append(PolicyPart(name, written))
         self.count, self._known = last, len(self._found.members)
@@ -101,7 +102,8 @@ class Journal:
             order = arrays["order"]
             if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
                 raise ValueError("its order is not one of policies")
-            self.policies += [self._found.members[number] for number in order]
+            for number in order.tolist():
+                self.policies = self.policies.followed_by(self._found.members[number], 1)
         except MALFORMED as error:
             raise ArchiveError(f"{path} does not hold the policies it should ({error})") from error
         self.parts.append(part)

@@ -5,7 +5,7 @@ is executed. Objects shared with the state before the first episode (the problem
 stored but referred to by their place there: to resume a run, that state is constructed from the same problem first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -31,7 +31,7 @@ _CLASSES: dict[str, type] = {
     **{"Course": LearnState, "Look": LearnProgress, "Episode": Episode, "Record": Record, "LoopState": LoopState},
     **(bounds.STORED | models.STORED | policies.STORED | dual.STORED | explorers.STORED | outputs.STORED),
 }
-_NAMES = {kind: name for name, kind in _CLASSES.items()}
+_NAMES = {kind: name for name, kind in _CLASSES.items()} | {tuple: "tuple", policies.PolicySequence: "tuple"}
 _NUMBERS = {bool: (bool, np.bool_), int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 _UNFINISHED = object()
 
@@ -81,9 +81,9 @@ class _Packer:
             self.arrays[name] = np.asarray(thing)
             return {"array": name, "scalar": isinstance(thing, np.generic)}
         kind = type(thing)
-        if kind is not tuple and kind not in _NAMES:
+        if kind not in _NAMES:
             raise ArchiveError(f"a {kind.__module__}.{kind.__name__} has no place in a stored state")
-        return {"make": "tuple" if kind is tuple else _NAMES[kind], "of": [self.node(part) for part in _parts(thing)]}
+        return {"make": _NAMES[kind], "of": [self.node(part) for part in _parts(thing)]}
 
 
 class _Unpacker:
@@ -168,8 +168,8 @@ def _fits(thing: Any, hint: Any) -> bool:  # noqa: ANN401
         return True
     if origin in (Union, UnionType):
         return any(_fits(thing, one) for one in inner)
-    if origin is tuple:
-        return isinstance(thing, tuple) and all(_fits(one, inner[0]) for one in thing)
+    if origin in (tuple, Sequence):
+        return isinstance(thing, tuple | policies.PolicySequence) and all(_fits(one, inner[0]) for one in thing)
     if hint in (int, float) and isinstance(thing, bool):
         return False
     return isinstance(thing, _NUMBERS.get(hint, origin))
@@ -184,7 +184,7 @@ def _parts(thing: Any) -> list[Any]:  # noqa: ANN401
         return [thing.rows]
     if is_dataclass(thing):
         return [getattr(thing, field.name) for field in fields(thing)]
-    return list(thing) if isinstance(thing, tuple) else []
+    return list(thing) if isinstance(thing, tuple | policies.PolicySequence) else []
 
 
 def _objects(thing: Any) -> Iterator[Any]:  # noqa: ANN401

@@ -27,11 +27,11 @@ from bidual.learning.runs._manifest import (
 )
 from bidual.learning.runs._policies import FOLDER as POLICIES
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
+from bidual.learning.runs._schedule import Schedule
 from bidual.learning.runs._store import Store
 from bidual.learning.state import LearnState
 
-_LEAST, _MOST = 2.0, 300.0  # seconds between checkpoints
-_SHARE = 0.02  # of the time so far, and of the time to come, that may be lost or spent on them
+_MOST_WAITING = 20_000  # numbers that are kept in memory until they are stored
 
 
 @final
@@ -67,7 +67,7 @@ class RunWriter:
 
     def __init__(self, to: Folder, facts: dict[str, Any], first: LearnState, episodes: int) -> None:
         folder = Path(to.path)
-        self.folder, self.name, self._every = folder, folder.resolve().name, to.every
+        self.folder, self.name = folder, folder.resolve().name
         with _translate_errors(folder, 0), ExitStack() as opened:
             _prepare(folder, resume=to.resume)
             self._lock = RunLock(folder)
@@ -87,8 +87,8 @@ class RunWriter:
             self._store.forget(self.name, self.learn_state.episodes)
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
-        self.saved, self._began = self.learn_state.episodes, time.perf_counter() - self.learn_state.seconds
-        self._next = time.perf_counter() + _LEAST
+        self.saved = self.learn_state.episodes
+        self._schedule = Schedule(self.learn_state.seconds, self.saved, to.every)
 
     def __enter__(self) -> "RunWriter":
         return self
@@ -96,20 +96,22 @@ class RunWriter:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def due(self, episodes: int) -> bool:
-        """Return whether a checkpoint is due: after so many episodes where `every` is set, else by the clock."""
-        if self._every is not None:
-            return episodes - self.saved >= self._every
-        return time.perf_counter() >= self._next
+    def keep_up(self, learner: Learner) -> None:
+        """Write what is due after a turn: a checkpoint, or numbers alone once many wait, so that memory stays flat."""
+        if self._schedule.due(learner.state.episodes):
+            self.write_checkpoint(learner)
+        elif learner.waiting >= _MOST_WAITING:
+            with self._storing(learner, None):
+                self._store_metrics("running", self.saved, learner, None)
 
     def write_checkpoint(self, learner: Learner, status: str = "running") -> None:
         """Write a checkpoint. Metrics go first: those beyond the checkpoint are deleted when the run resumes."""
-        started, learn_state = time.perf_counter(), learner.learn_state()
+        learn_state = learner.learn_state()
         with self._storing(learner, None):
             self._store_metrics(status, learn_state.episodes, learner, None)
+            started = time.perf_counter()  # numbers have to be stored anyway: they do not count as its cost
             self._write_state(learn_state)
-        now = time.perf_counter()
-        self._next = now + min(max(_LEAST, _SHARE * (now - self._began), (now - started) / _SHARE), _MOST)
+        self._schedule.record(started, self.saved)
 
     def finish(self, learner: Learner, solution: Learned) -> None:
         """Store the solution and mark the run as finished."""

@@ -17,6 +17,7 @@ from bidual.world.policies._decoded import DECODED, DecodedPolicy, Decoder, read
 from bidual.world.policies._emissions import CategoricalEmission, GaussianEmission
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import DistinctPolicies, Mixture, Played, find_distinct
+from bidual.world.policies._sequence import PolicySequence
 from bidual.world.policies._tables import write_table
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Mixtures: draw one policy, keep it for the whole episode. Their distinct members, compared by their actions."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import final
@@ -15,6 +15,7 @@ from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 
+_MOST_RECENT = 32  # policies
 _KIND_NAMES = {
     DeterministicPolicy: "deterministic policies",
     MarkovPolicy: "Markov policies",
@@ -71,24 +72,26 @@ class DistinctPolicies:
     def __init__(self) -> None:
         self.members: list[Played] = []
         self._numbers: dict[bytes, int] = {}
-        self._seen: dict[int, tuple[Played, int]] = {}  # kept alive, so that an id is not given twice
+        self._recent: dict[int, tuple[Played, int]] = {}  # by identity, kept alive meanwhile: digests take longer
 
     def number(self, policy: Played) -> int:
         """Return the index of a policy among the distinct ones, appending it if it is new."""
-        seen = self._seen.get(id(policy))
-        if seen is not None:
-            return seen[1]
+        recent = self._recent.get(id(policy))
+        if recent is not None and recent[0] is policy:
+            return recent[1]
         number = self._numbers.setdefault(_compute_fingerprint(policy), len(self.members))
         if number == len(self.members):
             self.members.append(policy)
-        self._seen[id(policy)] = (policy, number)
+        if len(self._recent) >= _MOST_RECENT:
+            self._recent.clear()
+        self._recent[id(policy)] = (policy, number)
         return number
 
 
-def find_distinct(policies: Sequence[Played]) -> tuple[list[Played], Int[np.ndarray, "n"]]:
+def find_distinct(policies: Iterable[Played]) -> tuple[list[Played], Int[np.ndarray, "n"]]:
     """Return the distinct policies, and the index of each policy among them."""
     found = DistinctPolicies()
-    order = np.array([found.number(policy) for policy in policies], dtype=np.int64)
+    order = np.fromiter((found.number(policy) for policy in policies), dtype=np.int64)
     return found.members, order
 
 
