@@ -4,14 +4,17 @@ Letters in shapes: H steps, S states, A actions, K successors per row, d feature
 An axis named ``steps``, ``next`` or ``law`` has length 1 when the thing does not change with time, else H.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, final
 
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from bidual._base.errors import BidualError
 
 if TYPE_CHECKING:
     DeviceArray = Array  # as compiled code sees either
@@ -33,6 +36,7 @@ def float64(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        _check_process()
         with jax.enable_x64(True):
             return function(*args, **kwargs)
 
@@ -44,10 +48,27 @@ def float32(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        _check_process()
         with jax.enable_x64(False):
             return function(*args, **kwargs)
 
     return wrapper
+
+
+@cache
+def _first_process() -> int:
+    """Return the number of the process that computed first: the parent's in a process forked afterwards."""
+    return os.getpid()
+
+
+def _check_process() -> None:
+    """Raise where JAX would wait for ever, for threads that a fork does not copy."""
+    if _first_process() != os.getpid():
+        raise BidualError(
+            "this process was forked from one in which bidual had computed, and JAX hangs in such a process: tables "
+            'and affine laws act here, but to compute start it with multiprocessing.get_context("spawn") or '
+            '"forkserver", or fork before anything is computed'
+        )
 
 
 def place_on_device(array: np.ndarray) -> DeviceArray:
