@@ -111,7 +111,7 @@ def learn(
     with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
         # The run's own settings were compared, so that a state of an earlier version is about this problem too.
         stored = replace(writer.learn_state, identity=first.identity)
-        return _run(Learner(setup, stored, MetricLog(setup)), plan, writer)
+        return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes), plan, writer)
 
 
 class _Plan(NamedTuple):

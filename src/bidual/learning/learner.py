@@ -9,7 +9,14 @@ import numpy as np
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.learned import Learned, LearnProgress
 from bidual.learning.metrics import Metric, MetricLog, to_user_units
-from bidual.learning.outputs import Estimates, ReturnedPolicy, estimate_executed, estimate_in_model
+from bidual.learning.outputs import (
+    Collector,
+    Estimates,
+    ReturnedPolicy,
+    estimate_executed,
+    estimate_in_model,
+    fresh_episodes,
+)
 from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy
 from bidual.learning.setup import LearnSetup
 from bidual.learning.state import LearnState, advance, count_pending
@@ -31,8 +38,15 @@ _SECONDS_BETWEEN_UPDATES = 0.2
 class Learner:
     """The present state of a run, and the one to resume from."""
 
-    def __init__(self, setup: LearnSetup, learn_state: LearnState, metric_log: MetricLog | None) -> None:
+    def __init__(
+        self,
+        setup: LearnSetup,
+        learn_state: LearnState,
+        metric_log: MetricLog | None,
+        collect: Collector = fresh_episodes,
+    ) -> None:
         self.setup, self.metric_log, self.state = setup, metric_log, learn_state
+        self._collect = collect  # fresh episodes of a policy
         self._started = time.perf_counter() - learn_state.seconds
         self._updated = time.perf_counter()
         self._resume: LearnState | None = (
@@ -171,7 +185,8 @@ class Learner:
             return estimate_in_model(self.setup.program, returned.embedding), knowledge
         first, number = self.state.spent, self.state.rounds + 1
         self.state = replace(self.state, rounds=number, spent=first + count)
-        return evaluate_policy(self.setup, returned.policy, knowledge, number, first, count)
+        episodes = self._collect(self.setup.env, returned.policy, self.setup.seed, first, count)
+        return evaluate_policy(self.setup, returned.policy, knowledge, number, episodes)
 
     def _count_batch(self, state: LearnState) -> LearnState:
         """Count the pending episodes of a state, and log their values."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import final
 
 from bidual._base.errors import ProblemError
+from bidual._base.types import Episode
 from bidual.certificate import ControlEvidence, Round, SampledEvidence, narrow_by_class, of_round
 from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
 from bidual.learning.outputs import (
@@ -37,10 +38,9 @@ def drop_invalid_bounds(history: Sequence[LearnProgress], knowledge: AbstractKno
 
 
 def evaluate_policy(
-    setup: LearnSetup, policy: AbstractPolicy, knowledge: AbstractKnowledge, number: int, first: int, count: int
+    setup: LearnSetup, policy: AbstractPolicy, knowledge: AbstractKnowledge, number: int, episodes: Sequence[Episode]
 ) -> tuple[Estimates, AbstractKnowledge]:
     """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
-    episodes = fresh_episodes(setup.env, policy, setup.seed, first, count)
     knowledge = knowledge.update(*episodes)
     estimates = estimate_policy(setup.program, setup.linear, episodes, setup.corners, setup.split, number)
     own = tuple(replace(seen, policy=digest_policy(policy)) for seen in estimates.rounds)
@@ -117,7 +117,8 @@ class LearnSession(AbstractLearnSession):
 
     def _extend(self, policy: AbstractPolicy, number: int, episodes: int) -> tuple[Round, AbstractKnowledge]:
         """Run episodes after those so far, and learn from them too."""
-        new, knowledge = evaluate_policy(self.setup, policy, self.knowledge, number, self.spent, episodes)
+        fresh = fresh_episodes(self.setup.env, policy, self.setup.seed, self.spent, episodes)
+        new, knowledge = evaluate_policy(self.setup, policy, self.knowledge, number, fresh)
         (seen,) = new.rounds
         return replace(seen, uniform=True) if self.further is None else self.further.extend(seen), knowledge
 

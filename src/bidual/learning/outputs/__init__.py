@@ -4,6 +4,7 @@ from bidual.certificate import Estimates
 from bidual.learning.outputs._bound import DualBound, FinalBound
 from bidual.learning.outputs._certainty import CertaintyEquivalent, ReturnedPolicy
 from bidual.learning.outputs._functionals import (
+    Collector,
     Corners,
     Functionals,
     corners,

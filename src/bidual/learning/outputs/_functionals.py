@@ -1,6 +1,6 @@
 """Objective and constraints as functionals of episodes, with their ranges, and estimates of them from episodes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -119,6 +119,9 @@ def corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners |
         return None
     offset = few.image.offset
     return Corners(few, Payments(knowledge.pieces, rows, offset), low + offset, high + offset)
+
+
+Collector = Callable[[AbstractEnvironment, AbstractPolicy, int, int, int], list[Episode]]  # as `fresh_episodes`
 
 
 def fresh_episodes(

@@ -21,6 +21,10 @@ class Schedule:
         self._costs = deque([0.0], maxlen=_RECENT)
         self._next = time.perf_counter() + _LEAST
 
+    def again(self) -> "Schedule":
+        """Return a schedule for the episodes that are counted from 0 on now, in the same run."""
+        return Schedule(time.perf_counter() - self._began, 0, self._every)
+
     def due(self, episodes: int) -> bool:
         """Return whether a checkpoint is due after so many episodes."""
         if self._every is not None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, final
 
 from bidual._base.errors import ArchiveError, BidualError, ProblemError, RunError
+from bidual._base.types import Episode
 from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.runs import _tensorboard
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
+from bidual.learning.runs._evaluation import StoredEvaluation
 from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
 from bidual.learning.runs._manifest import (
@@ -30,6 +32,8 @@ from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue
 from bidual.learning.runs._schedule import Schedule
 from bidual.learning.runs._store import Store
 from bidual.learning.state import LearnState
+from bidual.world.envs import AbstractEnvironment
+from bidual.world.policies import AbstractPolicy
 
 _MOST_WAITING = 20_000  # numbers that are kept in memory until they are stored
 
@@ -88,6 +92,7 @@ class RunWriter:
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
         self.saved = self.learn_state.episodes
+        self._evaluation = StoredEvaluation(folder, lambda: _translate_errors(folder, self.saved))
         self._schedule = Schedule(self.learn_state.seconds, self.saved, to.every)
 
     def __enter__(self) -> "RunWriter":
@@ -113,11 +118,18 @@ class RunWriter:
             self._write_state(learn_state)
         self._schedule.record(started, self.saved)
 
+    def fresh_episodes(
+        self, env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int
+    ) -> list[Episode]:
+        """Run fresh episodes of a policy; they are stored on the way, and those that were stored are not run again."""
+        return self._evaluation.collect(env, policy, seed, first, count, self._schedule.again())
+
     def finish(self, learner: Learner, solution: Learned) -> None:
         """Store the solution and mark the run as finished."""
         with self._storing(learner, solution):
             solution.save(self.folder / SOLUTION)
             self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
+            self._evaluation.remove()
 
     def _store_metrics(self, status: str, episodes: int, learner: Learner, result: dict[str, Any] | None) -> None:
         self._waiting += learner.metrics()  # kept until they are stored: after an interrupt this is called again

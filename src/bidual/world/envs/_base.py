@@ -39,6 +39,11 @@ class AbstractEnvironment(abc.ABC):
     def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
         """Run one episode of a policy. All randomness, the policy's too, comes from `draw`: same draw, same episode."""
 
+    @property
+    def simultaneous(self) -> int:
+        """The number of episodes that `collect_many` runs in hardly more time than one."""
+        return 1
+
     def collect_many(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> list[Episode]:
         """Run several episodes, the same as one by one; environments that batch them are faster here."""
         return [self.collect(policy, draw) for draw in draws]

@@ -78,6 +78,11 @@ class Parallel(AbstractEnvironment):
         """All actions, but only action 0 in the added state."""
         return self.local.allowed
 
+    @property
+    def simultaneous(self) -> int:
+        """A few for every worker, because some episodes take longer than others."""
+        return 4 * self.workers
+
     def with_signals(self, observed: Sequence[tuple[str, Observed]]) -> "Parallel":
         """Return the same environment with other observed signals; their functions go to the workers."""
         return replace(self, local=self.local.with_signals(observed), _signals=_pack_signals(observed))

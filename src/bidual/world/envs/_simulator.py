@@ -59,6 +59,11 @@ class Simulator(AbstractEnvironment):
             return self.collect(policy.members[_draw_member(policy, draw)], draw)
         return self._unpack(self._ahead.take(policy, draw, self._simulate), draw)
 
+    @property
+    def simultaneous(self) -> int:
+        """Many compiled calls, each of which takes hardly more than an episode."""
+        return 64 * BLOCK
+
     @float64
     def collect_many(self, policy: AbstractPolicy, draws: Sequence[Draw]) -> list[Episode]:
         """Run several episodes, with one compiled call per batch and per member of a mixture."""
