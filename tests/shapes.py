@@ -11,7 +11,7 @@ from functools import cached_property, partial, wraps
 import jaxtyping
 from beartype import beartype
 
-CALLS = 25  # of one function in one test
+CALLS = 8  # of one function in one test
 
 _jaxtyped = jaxtyping.jaxtyped
 
