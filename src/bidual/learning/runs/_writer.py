@@ -188,7 +188,7 @@ class RunWriter:
         """Store the run in another folder, or the database under another name; return where, as a sentence."""
         learn_state, result = learner.learn_state(), None if solution is None else solution.to_dict()
         if folder_lost:
-            with suppress(BidualError):
+            with suppress(OSError, BidualError):
                 self._store_metrics("failed", learn_state.episodes, learner, None)
             metrics = read_metrics(self._store, self.name) + self._waiting
             beside = self.folder if self.folder.name == self.name else self.folder.resolve()
