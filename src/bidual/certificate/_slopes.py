@@ -14,7 +14,7 @@ from bidual.certificate._convex import image_reach
 from bidual.certificate._cuts import cut_of, multipliers
 from bidual.certificate._types import Evidence
 from bidual.certificate.verify import NotDecidedError
-from bidual.certificate.verify_convex import Leaf, Tree, difference, entries
+from bidual.certificate.verify_expressions import Leaf, Tree, difference, entries
 from bidual.problem.convex import ConvexProgram
 
 _MOST_SHARED = 1500  # numbers of a dense least-squares problem

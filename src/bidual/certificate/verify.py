@@ -2,21 +2,16 @@
 
 One file, the standard library, no line shared with what wrote FILE. FILE holds a model, a problem, a policy, a proof
 and claims. Its numbers are doubles, hence rationals, and every claim on them is decided with no tolerance.
-
-* Meaning. A distribution is a row of FILE divided by its sum. psi_h(s, a) are the signals of FILE, then an indicator of
-  every state (visits) and of every pair (occupancy) where it asks for them; Psi is their expectation under the policy.
-  The problem: minimise f with g <= 0 (or == 0), here linear in Psi; ``verify_convex.py`` knows more functions.
-* Arithmetic. A `Span` encloses a number by two integers in units of 2^-256: the lower rounded down, the upper up.
-* Bounds. The policy's f and g are enclosed by following it forward. With multipliers gamma (>= 0 for inequalities)
-  a policy that keeps the constraints has f >= f + gamma . g, and backward induction gives the least value of that over
-  all policies. Where the least gamma . g is above 0, no policy keeps them all.
+* A distribution is a row of FILE divided by its sum. psi_h(s, a) are the signals of FILE, then an indicator of every
+  state (visits) and of every pair (occupancy) where it asks for them; Psi is their expectation under the policy. The
+  problem: minimise f with g <= 0 (or == 0), here linear in Psi; ``verify_convex.py`` knows more functions.
+* The policy's f and g are enclosed by following it forward. With multipliers gamma (>= 0 for inequalities) a policy
+  that keeps the constraints has f >= f + gamma . g, and backward induction gives the least value of that over all
+  policies. Where the least gamma . g is above 0, no policy keeps them all.
 * A bound must hold exactly. A rounded number (value, violation, price) states nine digits of the amounts in its sum,
   and a limit holds where the exact violation is at most 1e-9 times the larger of the limit and these amounts.
-
-Exit codes: 0 all proved, 1 something refuted, 4 something not decided, 5 FILE cannot be read.
 """
 
-import abc
 import hashlib
 import json
 import math
@@ -24,60 +19,48 @@ import struct
 import sys
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 BITS = 256
 ONE = 1 << BITS
 NINE_DIGITS = Fraction(1, 10**9)
-Span = tuple[int, int]
+Span = tuple[int, int]  # encloses a number, in units of 2^-256: the lower end rounded down, the upper up
 Form = dict[Any, Fraction]  # an affine form: coefficients by the names of numbers, the constant under None
 Arrays = dict[str, tuple[tuple[int, ...], list[Any]]]  # shapes, and numbers in row-major order
 Test = Callable[[], tuple[bool, str]]  # whether a claim holds, and why
+Claims = list[tuple[str, Test]]
+Reader = Callable[[dict[str, Any], Arrays], Claims]
+# f and every g as forms, which g are to be 0, their multipliers gamma, and a form over Psi below w f + gamma . g
+Problem = tuple[list[Form], list[bool], list[Fraction], Callable[[], Form]]
 
 
 class NotDecidedError(Exception):
     """Something that this program cannot decide; the message says why."""
 
 
-class Verdict(NamedTuple):
-    """A claim, and whether it is proved, refuted or not decided."""
-
-    outcome: str
-    claim: str
-    reason: str
-
-
-# --- The file: a zip of manifest.json and arrays.safetensors, with a checksum over both ---
-
-
 def read(path: str) -> tuple[dict[str, Any], Arrays]:
+    """Read FILE: a zip of manifest.json and arrays.safetensors, with a checksum over both."""
     with zipfile.ZipFile(path) as file:
         manifest, blob = json.loads(file.read("manifest.json")), file.read("arrays.safetensors")
     checksum = manifest.pop("sha256")
     if hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest() != checksum:
         raise ValueError("its checksum is wrong")
-    start = 8 + int.from_bytes(blob[:8], "little")
-    entries = {name: entry for name, entry in json.loads(blob[8:start]).items() if name != "__metadata__"}
-    return manifest, {name: (tuple(entry["shape"]), _numbers(entry, blob[start:])) for name, entry in entries.items()}
-
-
-def _numbers(entry: dict[str, Any], blob: bytes) -> list[Any]:
-    code = {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}[entry["dtype"]]
-    found = struct.unpack(f"<{math.prod(entry['shape'])}{code}", blob[slice(*entry["data_offsets"])])
-    if not all(map(math.isfinite, found)):
-        raise ValueError("an array holds NaN or infinity")
-    return list(found)
+    start, arrays = 8 + int.from_bytes(blob[:8], "little"), {}
+    for name, entry in json.loads(blob[8:start]).items():
+        if name != "__metadata__":
+            code = {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}[entry["dtype"]]
+            shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
+            numbers = struct.unpack(f"<{math.prod(shape)}{code}", blob[start + first : start + last])
+            arrays[name] = shape, list(numbers)  # NaN and infinity are no fractions, and fail where they are used
+    return manifest, arrays
 
 
 def cut(row: list[Any], width: int) -> list[list[Any]]:
     return [row[i : i + width] for i in range(0, len(row), width)] if width else []
-
-
-# --- Spans and affine forms ---
 
 
 def span(x: float | Fraction) -> Span:
@@ -91,27 +74,18 @@ def times(a: Span, b: Span) -> Span:
 
 
 def add(spans: Iterable[Span]) -> Span:
-    ends = list(spans)
-    return sum(low for low, _ in ends), sum(high for _, high in ends)
-
-
-def size(a: Span) -> Span:
-    """Enclose an absolute value."""
-    return max(a[0], -a[1], 0), max(-a[0], a[1])
+    low, high = map(sum, zip((0, 0), *spans, strict=True))
+    return low, high
 
 
 def combine(terms: Iterable[tuple[Fraction | int, Form]]) -> Form:
     found: Form = defaultdict(Fraction)
-    for c, form in terms:
-        for name, x in form.items():
-            found[name] += c * x
+    for name, x in ((name, c * x) for c, form in terms for name, x in form.items()):
+        found[name] += x
     return {name: x for name, x in found.items() if x}
 
 
-# --- The model: its policy followed forward, and the least value of a linear cost by backward induction ---
-
-
-def _distribution(row: list[float]) -> tuple[list[int], int]:
+def distribution(row: list[float]) -> tuple[list[int], int]:
     """Return a row in units of its last bit, and its sum, by which it is divided wherever it is used."""
     ratios = [x.as_integer_ratio() for x in row]
     unit = max(d for _, d in ratios)
@@ -123,134 +97,160 @@ def _distribution(row: list[float]) -> tuple[list[int], int]:
 
 @final
 class Model:
-    """Law, start, features and policy."""
+    """Law, start, features and policy. Pairs (s, a) have the numbers i = s A + a."""
 
     def __init__(self, manifest: dict[str, Any], arrays: Arrays) -> None:
         (self.H, S, A), policy = arrays["policy"]
         (*_, K), states = arrays["next_states"]
-        (_, self.signals, *_), psi = arrays["psi"]
+        (_, signals, *_), psi = arrays["psi"]
         n, allowed = S * A, arrays["allowed"][1]
-        self.S, self.A, self.start = S, A, _distribution(arrays["initial"][1])
-        shapes = {"next_states": (S, A, K), "probabilities": (S, A, K), "psi": (self.signals, S, A)}
+        self.S, self.A, self.start = S, A, distribution(arrays["initial"][1])
+        shapes = {"next_states": (S, A, K), "probabilities": (S, A, K), "psi": (signals, S, A)}
         fits = [arrays[x][0][0] in (1, self.H) and arrays[x][0][1:] == shape for x, shape in shapes.items()]
         sizes = (manifest["horizon"], len(allowed), len(self.start[0])) == (self.H, n, S)
         if not (all(fits) and sizes and all(0 <= s < S for s in states)):
             raise ValueError("model, features and policy do not fit each other")
         self.actions = [[a for a in range(A) if allowed[s * A + a]] for s in range(S)]
         rows, ways = cut(arrays["probabilities"][1], K), cut(cut(states, K), n)
-        laws = cut([_distribution(row) if allowed[i % n] else ([0] * K, 1) for i, row in enumerate(rows)], n)
+        laws = cut([distribution(row) if allowed[i % n] else ([0] * K, 1) for i, row in enumerate(rows)], n)
         self.law = [(laws[h % len(laws)], ways[h % len(ways)]) for h in range(self.H)]
-        pays = cut([[span(x) for x in row] for row in cut(psi, n)], self.signals)
-        self.psi = [pays[h % len(pays)] if pays else [] for h in range(self.H)]
-        self.visits, self.pairs = (flag is True for flag in manifest["features"])
-        self.features = self.signals + S * self.visits + n * self.pairs
-        self.policy = cut([_distribution(row) for row in cut(policy, A)], S)
-        if any(p and not ok for step in cut(policy, n) for p, ok in zip(step, allowed, strict=True)):
+        pays = [{i: span(x) for i, x in enumerate(row) if x} for row in cut(psi, n)]
+        visits, occupancy = (flag is True for flag in manifest["features"])
+        indicators = [{s * A + a: (ONE, ONE) for a in range(A)} for s in range(S)] if visits else []
+        indicators += [{i: (ONE, ONE)} for i in range(n)] if occupancy else []
+        steps = [[*signal, *indicators] for signal in cut(pays, signals) or [[]]]
+        self.psi = [steps[h % len(steps)] for h in range(self.H)]  # for every step and feature, what a pair pays
+        shares = [(p, whole) for row, whole in map(distribution, cut(policy, A)) for p in row]
+        self.policy = cut(shares, n)
+        if any(p and not allowed[i % n] for i, (p, _) in enumerate(shares)):
             raise ValueError("the policy takes an action that its state does not allow")
-
-    def peak(self, h: int, k: int) -> int:
-        return max(size(x)[1] for x in self.psi[h][k]) if k < self.signals else ONE
 
     def follow(self) -> dict[tuple[int, int], Span]:
         """Enclose Psi of the policy, by step and feature."""
         here, found = [((p << BITS) // self.start[1], -((-p << BITS) // self.start[1])) for p in self.start[0]], {}
         for h, (rows, ways) in enumerate(self.law):
             pairs, low, high = {}, [0] * self.S, [0] * self.S
-            for s, (least, most) in enumerate(here):
-                row, whole = self.policy[h][s]
-                taken = [(a, p) for a, p in enumerate(row) if p] if most else []
-                pairs.update((s * self.A + a, (least * p // whole, -(-most * p // whole))) for a, p in taken)
+            for i, (p, whole) in enumerate(self.policy[h]):
+                least, most = here[i // self.A]
+                if p and most:
+                    pairs[i] = least * p // whole, -(-most * p // whole)
             for i, (least, most) in pairs.items():
                 row, whole = rows[i]
                 for s, p in zip(ways[i], row, strict=True):
                     low[s], high[s] = low[s] + least * p // whole, high[s] - (-most * p // whole)
-            features = [add(times(w, pay[i]) for i, w in pairs.items()) for pay in self.psi[h]]
-            features += here if self.visits else []
-            features += [pairs.get(i, (0, 0)) for i in range(self.S * self.A)] if self.pairs else []
-            found.update(((h, k), x) for k, x in enumerate(features))
+            for k, pays in enumerate(self.psi[h]):
+                found[h, k] = add(times(pairs[i], pays[i]) for i in pays.keys() & pairs.keys())
             here = list(zip(low, high, strict=True))
         return found
 
     def least(self, theta: Form) -> int:
         """Return a number below theta . Psi of every policy, and by less than 2^-200."""
-        V, pay, before = [0] * self.S, [], None
+        V, cost, before = [0] * self.S, [0], None
         for h in reversed(range(self.H)):
-            costs = {k: span(theta[h, k]) for k in range(self.features) if (h, k) in theta}
-            if (costs, self.psi[h]) != before:
-                before, pay = (costs, self.psi[h]), self._pay(costs, self.psi[h])
-            rows, ways = self.law[h]
-            steps = zip(pay, rows, ways, strict=True)
+            now = self.psi[h], {k: span(theta[h, k]) for k in range(len(self.psi[h])) if (h, k) in theta}
+            if now != before:  # often all steps cost the same
+                before, cost = now, [0] * (self.S * self.A)
+                for k, c in now[1].items():
+                    for i, x in self.psi[h][k].items():
+                        cost[i] += times(c, x)[0]
+            steps = zip(cost, *self.law[h], strict=True)
             Q = [x + sum(map(mul, row, map(V.__getitem__, to))) // whole for x, (row, whole), to in steps]
             V = [min(Q[s * self.A + a] for a in actions) for s, actions in enumerate(self.actions)]
         return sum(map(mul, self.start[0], V)) // self.start[1]
 
-    def _pay(self, costs: dict[Any, Span], psi: list[list[Span]]) -> list[int]:
-        pay, second = [0] * (self.S * self.A), self.signals + self.S * self.visits
-        for k, cost in costs.items():
-            if k < self.signals:
-                pay = [x + times(cost, y)[0] for x, y in zip(pay, psi[k], strict=True)]
-            else:
-                first = k - second if k >= second else (k - self.signals) * self.A
-                for i in range(first, first + (1 if k >= second else self.A)):
-                    pay[i] += cost[0]
-        return pay
 
-
-# --- The problem and its proof ---
-
-
-class AbstractAnswer(abc.ABC):
+@final
+class Answer:
     """f and g of a problem at the policy, and a number that w f + gamma . g is never below."""
 
-    def __init__(self, manifest: dict[str, Any], arrays: Arrays) -> None:
-        self.model, self.weight = Model(manifest, arrays), Fraction(manifest["objective_weight"])
+    def __init__(self, manifest: dict[str, Any], arrays: Arrays, reader: Callable[..., Problem] | None = None) -> None:
+        self.manifest, self.model, self.weight = manifest, Model(manifest, arrays), int(manifest["objective_weight"])
         self.values: dict[Any, Span] = {None: (ONE, ONE), **self.model.follow()}
-        self.sizes = {name: self.model.peak(*name) if name else ONE for name in self.values}
-        self.forms, self.equality, self.gamma = self.state(manifest["problem"], arrays)
-        counts = {len(self.forms) - 1, len(self.equality), len(self.gamma), sum(len(x[3]) for x in manifest["lines"])}
-        if self.weight not in (0, 1) or len(counts) > 1:
+        features = (((h, k), pays) for h, step in enumerate(self.model.psi) for k, pays in enumerate(step))
+        peaks = {name: max((max(-low, high) for low, high in pays.values()), default=0) for name, pays in features}
+        self.sizes: dict[Any, int] = {None: ONE, **peaks}
+        self.forms, self.equality, self.gamma, self.proof = (reader or read_rows)(self, manifest["problem"], arrays)
+        numbers = {len(self.forms) - 1, len(self.equality), len(self.gamma), sum(len(x[3]) for x in manifest["lines"])}
+        if manifest["objective_weight"] not in (0, 1) or len(numbers) > 1:
             raise ValueError("constraints, rows and multipliers do not match")
-
-    @abc.abstractmethod
-    def state(self, stored: dict[str, Any], arrays: Arrays) -> tuple[list[Form], list[bool], list[Fraction]]:
-        """Return f and every g as forms, which g are to be 0, and their multipliers."""
-
-    @abc.abstractmethod
-    def proof(self) -> Form:
-        """Return a form over Psi that is nowhere above w f + gamma . g."""
 
     def enclose(self, form: Form) -> Span:
         return add(times(span(c), self.values[name]) for name, c in form.items())
 
     def amount(self, form: Form) -> int:
-        """Bound the sum of the absolute values of the terms of a form."""
         return math.ceil(sum(abs(c) * self.sizes[name] for name, c in form.items()))
 
     @cached_property
     def bound(self) -> int:
-        """A number below w f + gamma . g of every policy."""
         if any(x < 0 and not equal for x, equal in zip(self.gamma, self.equality, strict=True)):
             raise ValueError("the multiplier of an inequality is negative")
         form = self.proof()
         return self.model.least(form) + span(form.get(None, Fraction(0)))[0]
 
+    def claims(self) -> Claims:
+        claims, f, wrong, found, start = self.manifest["claims"], self.forms[0], [], Claims(), 0
+        for line, stated in zip(self.manifest["lines"], claims["constraints"], strict=True):
+            holds, more = self._examine(line, stated, slice(start, start := start + len(line[3])))
+            wrong, found = wrong + [line[0]] * (not holds), found + more
 
-@final
-class LinearAnswer(AbstractAnswer):
-    """f and g with their coefficients in the file."""
+        def status() -> tuple[bool, str]:
+            if claims["status"] == "infeasible":
+                return not self.weight and self.bound > 0, f"gamma . g is at least {self.bound / ONE!r}"
+            if wrong or claims["status"] == "feasible":
+                return not wrong, f"it does not keep {wrong}" if wrong else "the policy keeps every limit"
+            goal, relative = self.manifest["goal"]
+            most = goal * (max(abs(claims["lower"]), abs(claims["upper"])) if relative else 1)
+            closed = claims["status"] == "optimal" and claims["gap"] <= most
+            return closed, f"the policy keeps every limit; the goal is a gap of {goal}"
 
-    def state(self, stored: dict[str, Any], arrays: Arrays) -> tuple[list[Form], list[bool], list[Fraction]]:
-        rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(self.values) - 1)
-        constants = [stored["offset"], *(-x for x in arrays["problem_limits"][1])]
-        whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
-        forms = [{name: c for name, c in zip(self.values, row, strict=True) if c} for row in whole]
-        return forms, list(map(bool, arrays["problem_equality"][1])), list(map(Fraction, arrays["gamma"][1]))
+        sign = {"minimize": 1, "maximize": -1}[claims["sense"]]
+        reach, beat = ("upper", "lower")[::sign]  # what the policy reaches, and what no policy beats
+        tests: dict[str, Test] = {
+            f"status {claims['status']}": status,
+            "value": lambda: nearly(claims["value"], self.enclose(combine([(sign, f)])), self.amount(f)),
+            reach: lambda: at_most(self.enclose(f)[1], claims[reach], "the policy reaches", sign),
+            beat: lambda: at_most(-self.bound // self.weight, claims[beat], "the multipliers prove", -sign),
+            "gap": lambda: at_most(self.enclose(f)[1] - self.bound // self.weight, claims["gap"], "exactly"),
+        }
+        nothing = [name for name in tests if name != "value" and claims[name.split()[0]] in (None, "undecided")]
+        return [(name, test) for name, test in tests.items() if name not in nothing] + found
 
-    def proof(self) -> Form:
-        return combine(zip([self.weight, *self.gamma], self.forms, strict=True))
+    def _examine(self, line: list[Any], stated: dict[str, Any], rows: slice) -> tuple[bool, Claims]:
+        """Return whether a constraint holds, and the claims on it; its forms are sign (value - limit)."""
+        (name, sense, sign, limits), forms, equal = line, self.forms[1:][rows], line[1] == "=="
+        as_stated = [name, sense] == [stated["name"], stated["sense"]] and set(self.equality[rows]) == {equal}
+        if not as_stated or sign not in {"<=": (1,), ">=": (-1,), "==": (1, -1)}[sense]:
+            raise ValueError(f"constraint {name!r} does not fit its rows")
+        spans = [(max(a, -b, 0), max(-a, b)) if equal else (a, b) for a, b in map(self.enclose, forms)]
+        violation = max(0, *(low for low, _ in spans)), max(0, *(high for _, high in spans))
+        amount, price = max(map(self.amount, forms)), span(sum(self.gamma[rows]) * int(sign if equal else 1))
+        values = [combine([(int(sign), g), (1, {None: Fraction(x)})]) for g, x in zip(forms, limits, strict=True)]
+
+        def value() -> tuple[bool, str]:  # of an entry with the stated limit
+            exact = [form for form, x in zip(values, limits, strict=True) if x == stated["limit"]]
+            found = [nearly(stated["value"], self.enclose(form), amount) for form in exact]
+            right, why = max(found, default=(False, "no entry has this limit"))
+            constants = {float(form.get(None, 0)) for form in exact} - {0.0}
+            return right, f"{why}, of which {constants} is a constant in FILE" if constants else why
+
+        tests: dict[str, Test] = {
+            "value": value,
+            "violation": lambda: nearly(stated["violation"], violation, amount),
+            "violation_upper": lambda: at_most(violation[1], stated["violation_upper"], "exactly"),
+            "price": lambda: nearly(stated["price"], price, max(-price[0], price[1])),
+        }
+        holds = violation[1] <= NINE_DIGITS * max(amount, *(abs(Fraction(x)) * ONE for x in limits))
+        return holds, [(f"constraint {name!r} {key}", test) for key, test in tests.items() if stated[key] is not None]
 
 
-# --- The claims ---
+def read_rows(answer: Answer, stored: dict[str, Any], arrays: Arrays) -> Problem:
+    """Read f and g with their coefficients in FILE."""
+    rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(answer.values) - 1)
+    constants = [stored["offset"], *(-x for x in arrays["problem_limits"][1])]
+    whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
+    forms = [{name: c for name, c in zip(answer.values, row, strict=True) if c} for row in whole]
+    gamma, equality = list(map(Fraction, arrays["gamma"][1])), list(map(bool, arrays["problem_equality"][1]))
+    return forms, equality, gamma, lambda: combine(zip([answer.weight, *gamma], forms, strict=True))
 
 
 def nearly(stated: float, exact: Span, amount: int) -> tuple[bool, str]:
@@ -261,117 +261,38 @@ def at_most(exact: int, stated: float, what: str, sign: int = 1) -> tuple[bool, 
     return exact <= Fraction(stated) * sign * ONE, f"{what} {sign * exact / ONE!r}"
 
 
-@final
-class StatedConstraint:
-    """A constraint: the forms of its entries, which are sign (value - limit), and the claims on them."""
-
-    def __init__(self, problem: AbstractAnswer, line: list[Any], stated: dict[str, Any], start: int) -> None:
-        (name, sense, sign, limits), rows = line, slice(start, start + len(line[3]))
-        signs, equal = {"<=": (1,), ">=": (-1,), "==": (1, -1)}[sense], {sense == "=="}
-        as_stated = sign in signs and (name, sense) == (stated["name"], stated["sense"])
-        if not as_stated or set(problem.equality[rows]) != equal:
-            raise ValueError(f"constraint {name!r} does not fit its rows")
-        self.problem, self.stated, self.sign, self.limits = problem, stated, int(sign), list(map(Fraction, limits))
-        self.forms, self.gamma, self.equal = problem.forms[1:][rows], problem.gamma[rows], sense == "=="
-        self.amount = max(map(problem.amount, self.forms))
-
-    def violation(self) -> Span:
-        spans = [(size if self.equal else tuple)(self.problem.enclose(form)) for form in self.forms]
-        return max(0, *(low for low, _ in spans)), max(0, *(high for _, high in spans))
-
-    def holds(self) -> bool:
-        return self.violation()[1] <= NINE_DIGITS * max(self.amount, *(abs(x) * ONE for x in self.limits))
-
-    def tests(self) -> Iterator[tuple[str, Test]]:
-        stated, name = self.stated, f"constraint {self.stated['name']!r}"
-        yield f"{name} value", self._value
-        yield f"{name} violation", lambda: nearly(stated["violation"], self.violation(), self.amount)
-        yield f"{name} violation_upper", lambda: at_most(self.violation()[1], stated["violation_upper"], "exactly")
-        if stated["price"] is not None:
-            price = span(sum(self.gamma) * (self.sign if self.equal else 1))
-            yield f"{name} price", lambda: nearly(stated["price"], price, size(price)[1])
-
-    def _value(self) -> tuple[bool, str]:
-        """Decide whether an entry with the stated limit has the stated value."""
-        limit, sign = Fraction(self.stated["limit"]), Fraction(self.sign)
-        forms = [form for form, x in zip(self.forms, self.limits, strict=True) if x == limit]
-        exact = [combine([(sign, form), (1, {None: limit})]) for form in forms]
-        found = [nearly(self.stated["value"], self.problem.enclose(x), self.amount) for x in exact]
-        holds, reason = max(found, default=(False, "no entry has this limit"))
-        constants = {float(form.get(None, 0)) for form in exact} - {0.0}
-        return holds, f"{reason}, of which {constants} is a constant in FILE" if constants else reason
-
-
-def tests(manifest: dict[str, Any], problem: AbstractAnswer) -> Iterator[tuple[str, Test]]:
-    """Yield every claim with its test."""
-    claims, f, start, lines = manifest["claims"], problem.forms[0], 0, list[StatedConstraint]()
-    for line, stated in zip(manifest["lines"], claims["constraints"], strict=True):
-        lines.append(StatedConstraint(problem, line, stated, start))
-        start += len(line[3])
-    sign = {"minimize": 1, "maximize": -1}[claims["sense"]]
-    reach, beat = ("upper", "lower")[::sign]  # what the policy reaches, and what no policy beats
-
-    def least() -> int:
-        if problem.weight == 0:
-            raise ValueError("the multipliers are those of a clash")
-        return problem.bound
-
-    def status() -> tuple[bool, str]:
-        if claims["status"] == "infeasible":
-            return problem.weight == 0 and problem.bound > 0, f"gamma . g is at least {problem.bound / ONE!r}"
-        wrong = [line.stated["name"] for line in lines if not line.holds()]
-        if wrong or claims["status"] == "feasible":
-            return not wrong, f"it does not keep {wrong}" if wrong else "the policy keeps every limit"
-        goal, relative = manifest["goal"]
-        most = goal * (max(abs(claims["lower"]), abs(claims["upper"])) if relative else 1)
-        closed = claims["status"] == "optimal" and claims["gap"] <= most
-        return closed, f"the policy keeps every limit; the goal is a gap of {goal}"
-
-    if claims["status"] != "undecided":  # which claims nothing
-        yield f"status {claims['status']}", status
-    yield "value", lambda: nearly(claims["value"], problem.enclose(combine([(sign, f)])), problem.amount(f))
-    if claims[reach] is not None:
-        yield reach, lambda: at_most(problem.enclose(f)[1], claims[reach], "the policy reaches", sign)
-    if claims[beat] is not None:
-        yield beat, lambda: at_most(-least(), claims[beat], "the multipliers prove", -sign)
-    if claims["gap"] is not None:
-        yield "gap", lambda: at_most(problem.enclose(f)[1] - least(), claims["gap"], "exactly")
-    for line in lines:
-        yield from line.tests()
-
-
-def verify(path: str, convex: type[AbstractAnswer] | None = None) -> list[Verdict]:
-    """Decide every claim of a file."""
-    manifest, arrays = read(path)
-    kinds = {"solution": convex if "functions" in manifest.get("problem", {}) else LinearAnswer}
-    kind, verdicts = kinds.get(manifest["kind"]), []
+def verify(path: str, **readers: Reader) -> list[tuple[str, str, str]]:
+    """Return for every claim of FILE: proved, refuted or not decided; the claim; why. Readers know further kinds."""
+    (manifest, arrays), verdicts = read(path), []
+    convex = "functions" in manifest.get("problem", {})
+    kind = manifest["kind"] if manifest["kind"] != "solution" else "convex" if convex else "linear"
     try:
-        if kind is None:
-            raise NotDecidedError("only linear problems over known models are known here; more in verify_convex.py")
-        answer = kind(manifest, arrays)
+        if kind not in ("linear", *readers):
+            raise NotDecidedError("this program knows only linear problems of known models: see the files beside it")
+        claims = readers[kind](manifest, arrays) if kind in readers else Answer(manifest, arrays).claims()
     except NotDecidedError as why:
-        return [Verdict("not decided", "every claim", str(why))]
-    for claim, test in tests(manifest, answer):
+        return [("not decided", "every claim", str(why))]
+    for claim, test in claims:
         try:
             holds, reason = test()
-            verdicts.append(Verdict("proved" if holds else "refuted", claim, reason))
+            verdicts.append(("proved" if holds else "refuted", claim, reason))
         except NotDecidedError as why:
-            verdicts.append(Verdict("not decided", claim, str(why)))
+            verdicts.append(("not decided", claim, str(why)))
         except (ArithmeticError, TypeError, ValueError) as why:  # NaN, infinity, or no number at all
-            verdicts.append(Verdict("refuted", claim, str(why)))
+            verdicts.append(("refuted", claim, str(why)))
     return verdicts
 
 
-def main(paths: list[str], convex: type[AbstractAnswer] | None = None, show: Callable[[str], None] = print) -> int:
-    """Show a line for every claim of a file, and return the exit code."""
+def main(paths: list[str], show: Callable[[str], None] = print, **readers: Reader) -> int:
+    """Return 0 if every claim is proved, 1 if one is refuted, 4 if one is not decided, 5 if FILE cannot be read."""
     try:
-        verdicts = verify(*paths, convex=convex)
+        verdicts = verify(*paths, **readers)
     except Exception as why:  # whatever a damaged file makes of its reader
         print(f"{' '.join(paths)} cannot be read: {why!r}", file=sys.stderr)
         return 5
-    for verdict in verdicts:
-        show(f"{verdict.outcome:<11}  {verdict.claim}: {verdict.reason}")
-    outcomes = {verdict.outcome for verdict in verdicts}
+    for outcome, claim, reason in verdicts:
+        show(f"{outcome:<11}  {claim}: {reason}")
+    outcomes = {outcome for outcome, _, _ in verdicts}
     return 1 if "refuted" in outcomes else 4 if "not decided" in outcomes else 0
 
 

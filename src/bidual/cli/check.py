@@ -30,10 +30,10 @@ def run(args: argparse.Namespace) -> int:
     """Check one file."""
     if args.exact:
         from bidual.certificate.verify import main
-        from bidual.certificate.verify_convex import ConvexAnswer
+        from bidual.certificate.verify_convex import read_convex
         from bidual.storage import find_saved
 
-        return main([str(find_saved(args.solution))], ConvexAnswer, show)
+        return main([str(find_saved(args.solution))], show, convex=read_convex)
     from bidual.storage import check
 
     show(check(args.solution))
