@@ -31,7 +31,7 @@ NINE_DIGITS = Fraction(1, 10**9)
 Span = tuple[int, int]  # encloses a number, in units of 2^-256: the lower end rounded down, the upper up
 Form = dict[Any, Fraction]  # an affine form: coefficients by the names of numbers, the constant under None
 Arrays = dict[str, tuple[tuple[int, ...], list[Any]]]  # shapes, and numbers in row-major order
-Test = Callable[[], tuple[bool, str]]  # whether a claim holds, and why
+Test = Callable[[], tuple[bool | None, str]]  # whether a claim holds, and why; None for what is taken for granted
 Claims = list[tuple[str, Test]]
 Reader = Callable[[dict[str, Any], Arrays], Claims]
 # f and every g as forms, which g are to be 0, their multipliers gamma, and a form over Psi below w f + gamma . g
@@ -268,14 +268,14 @@ def verify(path: str, **readers: Reader) -> list[tuple[str, str, str]]:
     kind = manifest["kind"] if manifest["kind"] != "solution" else "convex" if convex else "linear"
     try:
         if kind not in ("linear", *readers):
-            raise NotDecidedError("this program knows only linear problems of known models: see the files beside it")
+            raise NotDecidedError(f"files of the kind {kind!r} are not known to this program: see the files beside it")
         claims = readers[kind](manifest, arrays) if kind in readers else Answer(manifest, arrays).claims()
     except NotDecidedError as why:
         return [("not decided", "every claim", str(why))]
     for claim, test in claims:
         try:
             holds, reason = test()
-            verdicts.append(("proved" if holds else "refuted", claim, reason))
+            verdicts.append(("granted" if holds is None else "proved" if holds else "refuted", claim, reason))
         except NotDecidedError as why:
             verdicts.append(("not decided", claim, str(why)))
         except (ArithmeticError, TypeError, ValueError) as why:  # NaN, infinity, or no number at all

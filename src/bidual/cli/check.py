@@ -20,8 +20,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="instead, decide every claim on a known model in rational arithmetic, with no tolerance; exit code 0 if "
-        "all are proved, 1 if one is refuted, 4 if one is not decided",
+        help="instead, decide every claim in rational arithmetic, with no tolerance; exit code 0 if all are proved, "
+        "1 if one is refuted, 4 if one is not decided",
     )
     parser.set_defaults(run=run)
 
@@ -31,9 +31,10 @@ def run(args: argparse.Namespace) -> int:
     if args.exact:
         from bidual.certificate.verify import main
         from bidual.certificate.verify_convex import read_convex
+        from bidual.certificate.verify_learned import read_learned
         from bidual.storage import find_saved
 
-        return main([str(find_saved(args.solution))], show, convex=read_convex)
+        return main([str(find_saved(args.solution))], show, convex=read_convex, learned=read_learned)
     from bidual.storage import check
 
     show(check(args.solution))
