@@ -1,6 +1,6 @@
 """The laws that counts leave possible, for verify_learned.py: what no policy beats under any of them.
 
-* A row of transitions with n samples, counts c_k and K declared successors has at all times, for all rows at once,
+* A row of transitions with n samples, counts c_k and K possible successors has at all times, for all rows at once,
 
       n KL(c / n || P) <= log (rows / d) + log (largest likelihood / mixture likelihood)
 
@@ -90,7 +90,9 @@ def read_costs(header: dict[str, Any], arrays: Arrays, shape: tuple[int, int, in
     """Read the features of every step: signals, then indicators of states and of pairs."""
     (H, S, A), ((steps, d, *rest), stage) = shape, arrays["stage"]
     tables = [(arrays[f"arrival_{j}"], k) for j, k in enumerate(header["arrivals"])]
-    if rest != [S, A] or steps not in (1, H) or any(x[1:] != (S, A, S) or x[0] not in (1, H) for (x, _), _ in tables):
+    fits = [rest == [S, A], steps in (1, H), len({k for _, k in tables} & {*range(d)}) == len(tables)]
+    fits += [x[1:] == (S, A, S) and x[0] in (1, H) for (x, _), _ in tables]
+    if not all(fits):
         raise ValueError("features do not fit the policy")
     visits, occupancy = (flag is True for flag in header["features"])
     indicators = [{s * A + a: (ONE, ONE) for a in range(A)} for s in range(S)] if visits else []
@@ -112,7 +114,6 @@ class Laws:
         unknown = {
             "a class of laws": "class" in header,
             "known features": "linear" in header,
-            "successors that were not declared": header["open"] is not False,
             f"the set {header['set']!r}": header["set"] != "ball",
             "signals that only the environment shows": header["observed"],
         }
@@ -124,6 +125,7 @@ class Laws:
         self.start = distribution(arrays["initial"][1]) if "initial" in arrays else None
         self.actions = [[i for i in range(s * A, s * A + A) if arrays["allowed"][1][i]] for s in range(S)]
         self.next = [[s for s in row if s >= 0] for row in cut(lists, K)]
+        self.ends, self.open = arrays["absorbing"][1], header["open"] is not False  # where any state may follow
         self.counts = cut([list(map(int, row)) for row in cut(counts, K)], S * A)
         self.delta = Fraction(manifest["claims"]["delta"])
         if not 0 < self.delta < 1:
@@ -135,8 +137,8 @@ class Laws:
         fits += [row == to + [-1] * (K - len(to)) for row, to in zip(cut(lists, K), self.next, strict=True)]
         fits += [len({*to}) == len(to) and all(s < S for s in to) for to in self.next]
         fits += [not sum(row[len(to) :]) for step in self.counts for row, to in zip(step, self.next, strict=True)]
-        fits += [self.next[i] != [] for actions in self.actions for i in actions]
-        fits += [self.next[i] == [i // A] for i in range(S * A) if arrays["absorbing"][1][i // A]]
+        fits += [self.next[i] != [] or self.open for actions in self.actions for i in actions]
+        fits += [self.next[i] == [i // A] for i in range(S * A) if self.ends[i // A]] + [len(self.ends) == S]
         fits += [not self.starts[s] for s in range(S) if self.start and not self.start[0][s]]
         if not all(fits):
             raise ValueError("declarations, counts and policy do not fit each other")
@@ -144,10 +146,11 @@ class Laws:
     @cached_property
     def radii(self) -> list[dict[int, int | None]]:
         """The divergence of every row that has to be learned, by law and pair, and that of the start under -1."""
-        unsure = [i for actions in self.actions for i in actions if len(self.next[i]) > 1]
-        rows = len(self.counts) * len(unsure) + (self.start is None)
-        share = ln(span(max(rows, 1) * 2 / self.delta))  # half of delta is for the laws
-        found = [{i: divergence(step[i], len(self.next[i]), share) for i in unsure} for step in self.counts]
+        rows = [i for actions, end in zip(self.actions, self.ends, strict=True) for i in actions if not end]
+        unsure = {i: self.S if self.open else len(self.next[i]) for i in rows if self.open or len(self.next[i]) > 1}
+        number = len(self.counts) * len(unsure) + (self.start is None)
+        share = ln(span(max(number, 1) * 2 / self.delta))  # half of delta is for the laws
+        found = [{i: divergence(step[i], K, share) for i, K in unsure.items()} for step in self.counts]
         return [{**radii, -1: divergence(self.starts, self.S, share)} for radii in found]
 
     def least(self, theta: Form, free: bool = False) -> int:
@@ -159,13 +162,15 @@ class Laws:
             for k, c in costs.items():
                 Q.update((i, Q[i] + times(c, x)[0]) for i, x in self.costs[h].pairs[k].items() if i in Q)
             for i, pay in Q.items():
-                W = [V[s] for s in self.next[i]]
+                anywhere = self.open and not self.ends[i // self.A]
+                W = {s: V[s] for s in (range(self.S) if anywhere else self.next[i])}
                 for k in self.costs[h].arrivals.keys() & costs.keys():
-                    table = self.costs[h].arrivals[k]
-                    late = (times(costs[k], span(table[i * self.S + s]))[0] for s in self.next[i])
-                    W = [w + x for w, x in zip(W, late, strict=True)]
-                known = free or len(W) == 1
-                Q[i] = pay + (min(W) if known else row_minimum(self.counts[law][i][: len(W)], self.radii[law][i], W))
+                    table = self.costs[h].arrivals[k][i * self.S : (i + 1) * self.S]
+                    W = {s: w + times(costs[k], span(table[s]))[0] for s, w in W.items()}
+                seen, ways = self.counts[law][i][: len(self.next[i])], [W[s] for s in self.next[i]]
+                if anywhere:  # all other states are one more successor, the cheapest of them
+                    seen, ways = [*seen, 0], [*ways, min(W.values())]
+                Q[i] = pay + (min(ways) if free or len(ways) == 1 else row_minimum(seen, self.radii[law][i], ways))
             V = [min(Q[i] for i in actions) for actions in self.actions]
         if self.start is None:
             return min(V) if free else row_minimum(self.starts, self.radii[0][-1], V)

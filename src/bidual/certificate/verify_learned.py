@@ -93,7 +93,7 @@ class LearnedAnswer:
         digest = hashlib.sha256(f"[]<f8{shape}".encode() + packed).hexdigest()[:32]
         uniform = self.manifest.get("uniform") or [False] * len(rounds)
         owners = self.manifest.setdefault("policies", [None] * len(rounds))
-        if any(owner not in (None, digest) for owner in owners):
+        if len(owners) != len(rounds) or any(owner not in (None, digest) for owner in owners):
             raise ValueError("the samples are of another policy")
         if not all(type(x) is int and x > 0 and arrays[f"paid_{i}"][0][1:] == (width,) for i, x in enumerate(rounds)):
             raise ValueError("a round has no number, or samples of other functionals")
