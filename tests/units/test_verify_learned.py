@@ -205,6 +205,25 @@ def test_forged_evidence_is_refuted(river, tmp_path, change, claim):
     assert forged(river, tmp_path, change)[claim] == "refuted"
 
 
+def test_an_equality_is_bounded_from_both_sides(river, tmp_path):
+    def change(manifest, arrays):
+        manifest["lines"][0][1] = manifest["claims"]["constraints"][0]["sense"] = "=="
+        manifest["claims"]["constraints"][0]["violation_upper"] = 2.4  # more than any mean above the limit
+        arrays["problem_equality"][:] = True
+        for i in range(2):
+            arrays[f"paid_{i}"][:, 1] = -2.5  # nobody goes right
+
+    assert forged(river, tmp_path, change)["constraint 'right' violation_upper"] == "refuted"
+
+
+def test_ranges_are_those_of_the_best_and_the_worst_episode(river):
+    """Five steps, each of them to the right (1) or not, where at most 2.5 are allowed."""
+    tops = LearnedAnswer(*verify.read(str(river))).tops
+    for sign in (1, -1):
+        assert 0 <= tops[1, sign] - Fraction(5, 2) < Fraction(1, 2**200)
+    assert tops[0, 1] == 0
+
+
 def lose_a_step(manifest, arrays):
     arrays["transitions"].flat[np.flatnonzero(arrays["transitions"])[0]] -= 1
 
