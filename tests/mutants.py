@@ -1,50 +1,83 @@
 """Mutation testing of the checker: ``make mutants``, or ``python -m tests.mutants --count 100 --seed 1 _affine _cuts``.
 
-One place of `certificate/` is changed at a time (a comparison, sign, constant, term, guard), and the fast tests of that
-module run over a copy of the package. A mutant that no test kills is printed, unless tests/mutants.toml lists it as
-equivalent, with the reason. Mutants are drawn at random from all there are; the draw is printed with its seed.
+One place of `certificate/` is changed at a time (a comparison, sign, constant, term, guard), and the tests that reach
+it run until one fails (`tests/mutant_runs.py`). A mutant that no test kills is printed, unless tests/mutants.toml lists
+it as equivalent, with the reason. Mutants are drawn at random from all there are; the draw is printed with its seed.
 """
 
 import argparse
 import ast
 import copy
-import os
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import bidual
+import pytest
 
-ROOT = Path(bidual.__file__).parent
+from tests.mutant_runs import Runs
+
 TESTS = Path(__file__).parent
-CHECKER, BOUNDS = "tests/units/test_checker.py", "tests/units/test_bounds.py"
+ROOM = TESTS.parent / "src" / "bidual" / "certificate"
+LINEAR = ("checker", "certificate", "forged", "mixtures", "verify")
+CONVEX = ("checker", "enclosures", "forged", "verify", "slater", "saved")
+LEARNED = ("sampling", "saved_learned", "low_rank", "class_tasks", "paid", "linear")
+CONTROLLED = ("control_checks", "control_files", "regression")
+# Names of files of tests/units; those of several modules are collected once.
 SUITES = {
-    **{name: (CHECKER,) for name in ("_affine", "_evaluate", "_types", "rounding", "constraints", "_cuts")},
-    **{f"bounds/{name}": (BOUNDS,) for name in ("_betting", "_range", "_executed", "_restarts", "_split")},
-    "bounds/_differences": (BOUNDS,),
+    **dict.fromkeys(("_affine", "_evaluate", "_types", "rounding", "constraints", "_mixtures"), LINEAR),
+    **dict.fromkeys(("_cuts", "_convex", "_slopes", "verify", "verify_convex"), CONVEX),
+    **dict.fromkeys(("_estimates", "_lower", "_optimistic", "_sampled", "_ball", "_class", "_within"), LEARNED),
+    **dict.fromkeys(("_quadratic", "_controlled"), CONTROLLED),
+    **{f"bounds/_{name}": ("bounds",) for name in ("betting", "range", "executed", "restarts", "split", "differences")},
+    "theory": ("theory", "class_set"),
 }
-SECONDS = 90  # for one mutant: some loop for ever
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 SUMS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 CALLS = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "argmax": "argmin", "any": "all"}
 
 
 class Mutant(NamedTuple):
-    """A changed module, and what was changed, as tests/mutants.toml names it."""
+    """What was changed in a module, as tests/mutants.toml names it."""
 
     module: str
     line: int
     code: str  # the line before the change
     change: str
-    source: str
+    number: int  # among the mutants of the module
+
+    @property
+    def path(self) -> Path:
+        """The file that is changed."""
+        return ROOM / f"{self.module}.py"
+
+    def tree(self) -> ast.Module:
+        """Return the changed module."""
+        tree = ast.parse(self.path.read_text())
+        place, _, instead = list(_changes_of(tree))[self.number]
+        place.put(instead)
+        return tree
+
+
+class Place(NamedTuple):
+    """Where an expression or statement stands in a tree."""
+
+    parent: ast.AST
+    field: str
+    position: int | None
+    node: ast.expr | ast.stmt
+
+    def put(self, node: ast.AST) -> None:
+        """Put another one there."""
+        ast.fix_missing_locations(ast.copy_location(node, self.node))
+        if self.position is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.position] = node
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -56,7 +89,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         if isinstance(node.op, ast.Add | ast.Sub):
             yield "dropped term", node.left
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield "constant", ast.Constant(node.value + 1 if isinstance(node.value, int) else 2 * node.value)
+        yield "constant", ast.Constant(node.value + 1 if isinstance(node.value, int) else 2 * node.value or 1.0)
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         yield "truth", ast.Constant(not node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
@@ -86,87 +119,38 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
-def mutants(module: str) -> Iterator[Mutant]:
-    """Yield all mutants of a module of `certificate/`."""
-    source = (ROOT / "certificate" / f"{module}.py").read_text()
-    tree, lines = ast.parse(source), source.splitlines()
-    for parent, field, place, node in list(_places(tree)):
-        for kind, instead in changes(node):
-            _put(parent, field, place, instead)
-            text = ast.unparse(ast.fix_missing_locations(tree))
-            yield Mutant(
-                module,
-                node.lineno,
-                lines[node.lineno - 1].strip(),
-                f"{kind}: {_short(node)} -> {_short(instead)}",
-                text,
-            )
-            _put(parent, field, place, node)
+def mutants(module: str) -> list[Mutant]:
+    """Return all mutants of a module."""
+    source = (ROOM / f"{module}.py").read_text()
+    lines, found, times = source.splitlines(), [], Counter()
+    for place, kind, instead in _changes_of(ast.parse(source)):
+        line, change = place.node.lineno, f"{kind}: {_short(place.node)} -> {_short(instead)}"
+        code = lines[line - 1].strip()
+        times[code, change] += 1
+        same = f" [{times[code, change]}]" if times[code, change] > 1 else ""
+        found.append(Mutant(module, line, code, change + same, len(found)))
+    return found
 
 
-def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.expr | ast.stmt]]:
+def _changes_of(tree: ast.AST) -> Iterator[tuple[Place, str, ast.AST]]:
+    return ((place, kind, instead) for place in list(_places(tree)) for kind, instead in changes(place.node))
+
+
+def _places(tree: ast.AST) -> Iterator[Place]:
     """Yield every expression and statement with its place; not messages, annotations and defaults of types."""
     for field, value in ast.iter_fields(tree):
         if field in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.Raise | ast.JoinedStr):
             continue
-        for place, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
+        for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(node, ast.expr | ast.stmt):
-                yield tree, field, place, node
+                yield Place(tree, field, index, node)
             if isinstance(node, ast.AST):
                 yield from _places(node)
-
-
-def _put(parent: ast.AST, field: str, place: int | None, node: ast.AST) -> None:
-    if place is None:
-        setattr(parent, field, node)
-    else:
-        getattr(parent, field)[place] = node
 
 
 def _short(node: ast.AST) -> str:
     text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).split("\n")[0]
     return text if len(text) <= 70 else f"{text[:67]}..."
-
-
-def is_killed(mutant: Mutant | None, copied: Path, suite: tuple[str, ...], seconds: float) -> bool:
-    """Run the tests over the changed copy in a process of its own; return whether one of them fails."""
-    child = os.fork()
-    if child == 0:
-        _run_tests(suite, copied)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status != 0
-        time.sleep(0.05)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return mutant is not None
-
-
-def _run_tests(suite: tuple[str, ...], copied: Path) -> None:
-    """Run the tests quietly, and end this process."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-    for name in [name for name in sys.modules if name == "bidual" or name.startswith(("bidual.", "tests"))]:
-        del sys.modules[name]
-    sys.path.insert(0, str(copied))
-    import pytest
-
-    code = 1
-    with suppress(BaseException):
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not slow", *suite]))
-    os._exit(code)
-
-
-def preload() -> None:
-    """Import what all tests need but the package itself, once for all processes."""
-    import cvxpy  # noqa: F401
-    import gymnasium  # noqa: F401
-    import jax  # noqa: F401
-    import safetensors.numpy  # noqa: F401
-    import scipy.sparse.linalg  # noqa: F401
 
 
 def main() -> int:
@@ -181,49 +165,13 @@ def main() -> int:
     drawn = random.Random(args.seed).sample(everything, min(args.count, len(everything)))
     written = tomllib.loads((TESTS / "mutants.toml").read_text())["equivalent"]
     listed = {(one["module"], one["code"], one["change"]) for one in written}
+    left = [mutant for mutant in drawn if (mutant.module, mutant.code, mutant.change) not in listed]
     print(f"{len(drawn)} of {len(everything)} mutants of {', '.join(args.modules)}; seed {args.seed}", flush=True)
-    preload()
-    return _run_all(drawn, listed, time.monotonic() + 60 * args.minutes)
-
-
-def _run_all(drawn: list[Mutant], listed: set[tuple[str, str, str]], deadline: float) -> int:
-    run, killed, equivalent, survivors = 0, 0, 0, []
-    with tempfile.TemporaryDirectory() as folder:
-        copied = Path(folder)
-        shutil.copytree(ROOT, copied / "bidual")
-        for suite in {SUITES[mutant.module] for mutant in drawn}:
-            if is_killed(None, copied, suite, 10 * SECONDS):
-                raise SystemExit(f"the tests {', '.join(suite)} fail on the unchanged package")
-        for mutant in drawn:
-            if time.monotonic() > deadline:
-                break
-            run += 1
-            if (mutant.module, mutant.code, mutant.change) in listed:
-                equivalent += 1
-            elif _survives(mutant, copied):
-                survivors.append(mutant)
-                print(f"survives: {mutant.module}:{mutant.line}: {mutant.change}", flush=True)
-            else:
-                killed += 1
-    print(f"{run} run: {killed} killed, {equivalent} listed as equivalent, {len(survivors)} survive")
-    return 1 if survivors else 0
-
-
-def _survives(mutant: Mutant, copied: Path) -> bool:
-    path = copied / "bidual" / "certificate" / f"{mutant.module}.py"
-    original = path.read_text()
-    _write(path, mutant.source)
-    try:
-        return not is_killed(mutant, copied, SUITES[mutant.module], SECONDS)
-    finally:
-        _write(path, original)
-
-
-def _write(path: Path, source: str) -> None:
-    """Write a module and remove what was compiled of it: times of files are too coarse to tell the two apart."""
-    path.write_text(source)
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
-        compiled.unlink()
+    runs = Runs(left, time.monotonic() + 60 * args.minutes)
+    files = dict.fromkeys(f"tests/units/test_{name}.py" for mutant in left for name in SUITES[mutant.module])
+    pytest.main(["-qq", "-s", "--no-summary", "-p", "no:cacheprovider", "-m", "not slow", *files], plugins=[runs])
+    print(f"{len(drawn) - len(left)} listed as equivalent; {runs}")
+    return 1 if runs.survivors else 0
 
 
 if __name__ == "__main__":

@@ -160,7 +160,48 @@ def test_each_side_has_its_own_delta(kind):
     assert np.all((wide[1] < narrow[1])[:2])
 
 
+# Ranges and rounding.
+
+
+def test_a_range_is_wider_by_a_part_of_its_larger_end():
+    span = bounds.Range.of(np.array([-10.0, 1.0, 0.0]), np.array([1.0, 4.0, 0.0]))
+    assert (span.half - [5.5, 1.5, 0.0])[:2] == pytest.approx([1e-8, 4e-9], rel=1e-5, abs=0.0)
+    assert span.half[2] == 1e-290
+
+
+def test_the_largest_end_is_below_1e300():
+    for low, high in ((-1e300, 0.0), (0.0, 1e300), (-2e300, 0.0), (0.0, 2e300)):
+        with pytest.raises(bd.ProblemError, match="finite ends"):
+            bounds.Range.of(np.array([low]), np.array([high]))
+    assert bounds.Range.of(np.array([-0.99e300]), np.array([0.99e300])).half[0] < 1e300
+
+
+def test_ends_move_outward_by_eight_roundings():
+    """Of the two operands that the map adds, in units of the width: 1, and (|middle| + half) / width."""
+    eps = np.finfo(float).eps
+    lower, upper = bounds.Range.of(np.array([-3.0]), np.array([-1.0])).outward(np.zeros(1), np.zeros(1))
+    width = 2.0
+    assert -2.0 - lower[0] == pytest.approx(8 * (1 + 3 / width) * width * eps, abs=2 * eps)
+    assert upper[0] + 2 == pytest.approx(8 * (1 + 3 / width) * width * eps, abs=2 * eps)
+
+
+def test_the_sums_of_many_episodes_round():
+    """Each of n additions of numbers below 1 rounds by n eps at most, on average by half of that; twice that is off."""
+    count, eps = 10**6, np.finfo(float).eps
+    zero, variation = np.zeros(1), np.array([30.0])
+    state = bounds.Executed(bounds.Range.of(-np.ones(1), np.ones(1)), count, zero, variation)
+    lower, upper = state.interval(0.2, 0.1)
+    width = 2 * state.range.half[0]
+    for end, delta in ((-lower, 0.2), (upper, 0.1)):
+        room = end[0] / width - _executed.boundary(variation, delta)[0] / count
+        assert room == pytest.approx((2 * count + 12) * eps, rel=1e-4, abs=0.0)
+
+
 # The last half.
+
+
+def test_the_last_half_begins_at_the_first_episode():
+    assert bounds.Restarts.start(LOW, HIGH).since == 0
 
 
 def test_the_answer_is_for_the_last_half():
@@ -230,6 +271,26 @@ def test_capital_grows_with_the_mean_and_the_bound_is_where_it_is_enough(uniform
         assert _betting._log_capital(z, bets, bound - 2e-10) < -math.log(delta)
 
 
+def test_bets_by_hand():
+    """The best for n samples of the variance of the past, which begins with one imagined sample of variance 1/4."""
+    z = np.array([1.0, 0.25, 0.5])
+    means = [(0.5 + 1) / 2, (0.5 + 1.25) / 3]
+    variances = [0.25, (0.25 + (1 - means[0]) ** 2) / 2]
+    variances.append((2 * variances[1] + (0.25 - means[1]) ** 2) / 3)
+    expected = np.sqrt([2 * math.log(20) / (3 * variance) for variance in variances])
+    assert _betting._bets(z, 0.05, uniform=False) == pytest.approx(expected[None], rel=1e-12)
+
+
+def test_ends_of_bets_move_outward():
+    x = np.random.default_rng(0).random(50)
+    span = bounds.Range.of(np.array([-1.0]), np.array([1.0]))
+    z = span.to_unit(x[:, None])[:, 0]
+    above = _betting._smallest_refuted(0.5 + z, 0.1, uniform=False) - 0.5
+    below = 0.5 - _betting._smallest_refuted(0.5 - z, 0.1, uniform=False)
+    assert bounds.upper(x, -1.0, 1.0, 0.1) > span.from_unit(np.array([above]))[0]
+    assert bounds.lower(x, -1.0, 1.0, 0.1) < span.from_unit(np.array([below]))[0]
+
+
 def test_bets_do_not_see_what_they_bet_on():
     x = np.random.default_rng(0).random(50)
     changed = x.copy()
@@ -270,6 +331,10 @@ def test_jensen_by_hand():
     assert bounds.jensen(1.5, 200, 0.01, 0.05) == pytest.approx(1.5 + 0.01 * math.sqrt(100 * math.log(20)))
     assert bounds.jensen(1.5, 200, 0.0, 0.05) >= 1.5
     assert bounds.lipschitz_change(2.0, 3.0, 60) == pytest.approx(0.1)
+    # Here the value and the radius cancel, so that the rounding that is allowed for shows.
+    radius = 0.1 * math.sqrt(200 / 2 * -math.log(0.05))
+    found = bounds.jensen(-1.5, 200, 0.1, 0.05)
+    assert found - (radius - 1.5) == pytest.approx(4 * np.finfo(float).eps * (1.5 + radius), rel=1e-2, abs=0.0)
 
 
 def entropy(p):
@@ -347,6 +412,12 @@ def test_everything_together_is_at_most_delta(functionals):
     assert spent + 0.1 * 3 / 8 * 6 / math.pi**2 / rounds >= 0.1  # the rounds after these: the integral of 1/k^2
     assert split.model == 0.05
     assert split.mixture(functionals) == split.last_half(functionals) == 0.1 / 16 / sides
+
+
+def test_one_evaluation_alone_has_all_of_delta():
+    assert bounds.Alone(0.1).evaluation(1, 3) == (0.1 / 6, 0.1 / 6)
+    with pytest.raises(bd.ProblemError, match="one round; got round 2"):
+        bounds.Alone(0.1).evaluation(2, 3)
 
 
 # Bad input.

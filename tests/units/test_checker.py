@@ -191,10 +191,12 @@ def test_a_ray_proves_a_violation():
     assert certificate.lower is None
     bound, room = exact_bound(ray), Fraction(certificate.resolution.lower)
     assert bound - 2 * room <= Fraction(float(certificate.conflict)) <= bound
-    for factor in (0.25, 3.0):  # a positive multiple proves as much
-        longer = certify(replace(evidence, record=Record(factor * ray.record.gamma, 0.0)))
-        assert longer.conflict == pytest.approx(certificate.conflict, rel=1e-14)
-    with pytest.raises(bd.CertificateError, match="positive sum"):
+    # A positive multiple proves the same, and nothing proves nothing.
+    for factor in (0.25, 3.0):
+        other = certify(replace(evidence, record=replace(ray.record, gamma=factor * ray.record.gamma)))
+        assert other.conflict == pytest.approx(certificate.conflict, rel=1e-12)
+        assert Fraction(float(other.conflict)) <= bound
+    with pytest.raises(bd.CertificateError, match="a positive sum in units; they sum to 0"):
         certify(replace(evidence, record=Record(np.zeros(2), 0.0)))
 
 

@@ -32,11 +32,11 @@ def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"]
 def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[np.ndarray, "n"]:
     """Bound what linear functionals can pay in absolute value: the sum over the steps of the largest |pay|."""
     total, largest = np.zeros(len(rows)), np.zeros(len(rows))
-    with np.errstate(over="ignore"):  # whoever divides by it asks whether it is finite
-        for h in range(mdp.horizon):
-            if h == 0 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h - 1]):
+    for h in range(mdp.horizon):
+        if h == 0 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h - 1]):
+            with np.errstate(over="ignore", invalid="ignore"):  # `rows_with_rounding` refuses what is not finite
                 largest = np.array([np.max(np.abs(psi.pay(row[h], h))[mdp.actions]) for row in rows])
-            total += largest
+        total += largest
     return total
 
 

@@ -70,7 +70,7 @@ def interval(
     return min(ends), max(ends)
 
 
-def _smallest_refuted(z: Float[np.ndarray, "n"], delta: float, uniform: bool = False) -> float:
+def _smallest_refuted(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> float:
     """Compute the smallest m in [0, 1] whose capital reaches 1 / delta, from above; 1 if there is none.
 
     Halving is right because every factor, and so the capital at every time, is non-decreasing in m. With a bet l that
@@ -101,7 +101,7 @@ def _log_capital(z: Float[np.ndarray, "n"], bets: Float[np.ndarray, "k n"], m: f
     return float(np.max(capital) - (len(z) + 8) * EPS * size - 8 * EPS * (kinds - 1) * (1 + size))
 
 
-def _bets(z: Float[np.ndarray, "n"], delta: float, uniform: bool = False) -> Float[np.ndarray, "k n"]:
+def _bets(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> Float[np.ndarray, "k n"]:
     """Compute sqrt(2 log(1/delta) / (n variance)), the best bets for n samples, with the variance of the past ones.
 
     The estimates begin with one imagined sample: the mean 1/2, the variance 1/4. Where bounds are to hold for every
