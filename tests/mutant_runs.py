@@ -17,7 +17,6 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -26,6 +25,7 @@ import pytest
 
 SECONDS = 4.0  # of CPU for the tests of one mutant; dearer ones are left out
 MOST_THREADS = 8  # those of JAX would be missing in a fork, which waits for them for ever
+JAX, JAX_SECONDS = -1, 1.5  # the number of its files in notes, and the CPU time of its start
 NOTES = "_reached_statements"  # the name under which changed code finds the set of what was reached
 CONSTANTS = (bool, int, float, str, tuple, list, dict)
 
@@ -33,10 +33,13 @@ CONSTANTS = (bool, int, float, str, tuple, list, dict)
 class Runs:
     """Plugin that runs the collected tests over mutants, in the place of pytest's own loop."""
 
-    def __init__(self, mutants: list, deadline: float):
-        self.mutants, self.deadline = mutants, deadline
+    def __init__(self, mutants: list, deadline: float, log: Path | None):
+        self.mutants, self.deadline, self.log = mutants, deadline, log
         self.counts, self.survivors, self.failed = Counter(), [], []
         self.fixtures: dict[str, set] = defaultdict(set)
+        self.waits: dict[str, float] = defaultdict(float)
+        self.waited = 0.0
+        self.with_jax: dict[str, dict[str, list[FunctionType]]] = {}
         self.kills: Counter[tuple[str, str]] = Counter()  # of mutants of a module by a test
 
     def __str__(self) -> str:
@@ -50,16 +53,19 @@ class Runs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
-        """Note what a fixture reaches: every test that uses it depends on that."""
+        """Note what a fixture reaches and how long it takes: every test that uses it depends on that."""
         notes = getattr(builtins, NOTES, None)
         if notes is None:
             return (yield)
-        before = set(notes)
+        before, began = set(notes), time.process_time()
         notes.clear()
         try:
             return (yield)
         finally:
-            self.fixtures[fixturedef.argname] |= notes
+            if fixturedef.scope != "function":
+                self.fixtures[fixturedef.argname] |= notes
+                self.waits[fixturedef.argname] = time.process_time() - began
+                self.waited += time.process_time() - began
             notes |= before
 
     def pytest_runtestloop(self, session) -> bool:
@@ -69,6 +75,7 @@ class Runs:
         if (threads := len(list(Path("/proc/self/task").glob("*")))) > MOST_THREADS:
             raise session.Interrupted(f"{threads} threads: a file of tests starts JAX when it is collected")
         functions = {str(path): find_functions(str(path)) for path in dict.fromkeys(one.path for one in self.mutants)}
+        self.with_jax = {path: find_functions(path) for path in _files_with_jax()}
         gc.freeze()
         status, text = run_child(lambda: self._note(session.items, functions), 3600)
         if status != 0:
@@ -78,7 +85,7 @@ class Runs:
         items = {item.nodeid: item for item in session.items if reached[item.nodeid][0] is not None}
         for name in reached.keys() - items.keys():
             print(f"fails on the unchanged package, and is left out: {name}", flush=True)
-        print(f"{len(items)} tests take {sum(reached[name][0] for name in items):.0f} s of CPU", flush=True)
+        print(f"{len(items)} tests take {sum(reached[name][0][''] for name in items):.0f} s of CPU", flush=True)
         for mutant in self.mutants:
             if time.monotonic() > self.deadline:
                 self.counts["not run"] += 1
@@ -97,15 +104,23 @@ class Runs:
             for name, (_, places) in reached.items()
             if name in items and any(file == number and statement in (0, line) for file, line in places)
         ]
-        chosen.sort(key=lambda name: (reached[name][0] + 0.01) / (1 + self.kills[mutant.module, name]))
-        totals = accumulate(reached[name][0] for name in chosen)
-        taken = {name: total for name, total in zip(chosen, totals, strict=True) if total <= SECONDS}
+        alone = {name: sum(reached[name][0].values()) for name in chosen}
+        chosen.sort(key=lambda name: (alone[name] + 0.01) / (1 + self.kills[mutant.module, name]))
+        taken, ready, total = {}, set(), 0.0
+        for name in chosen:  # what one test has set up, others do not wait for
+            total += sum(seconds for part, seconds in reached[name][0].items() if part not in ready)
+            ready |= reached[name][0].keys() - {""}
+            if total <= SECONDS or not taken:
+                taken[name] = total
         verdict, note = "survives", "no test reaches it"
         if taken:
             seconds = 5 + 3 * max(taken.values())
             verdict, note = self._judge(mutant, functions[str(mutant.path)], [items[name] for name in taken], seconds)
         self.counts[verdict] += 1
         self.kills[mutant.module, note] += 1
+        if verdict == "killed" and self.log is not None:
+            with self.log.open("a") as stream:
+                stream.write(json.dumps(mutant.name) + "\n")
         if verdict == "survives":
             self.survivors.append(mutant)
         if verdict != "killed":
@@ -138,15 +153,30 @@ class Runs:
         setattr(builtins, NOTES, notes)
         for number, (path, found) in enumerate(functions.items()):
             place(_with_notes(ast.parse(Path(path).read_text()), number), path, found)
+        for path, found in self.with_jax.items():
+            place(_with_notes(ast.parse(Path(path).read_text()), JAX, of_jax=True), path, found)
         noted = []
         for item, after in zip(items, [*items[1:], None], strict=True):
             notes.clear()
             self.failed.clear()
-            began = time.process_time()
+            self.waited, began = 0.0, time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            seconds = None if self.failed else time.process_time() - began
+            seconds = None if self.failed else time.process_time() - began - self.waited
             noted.append((seconds, set(notes), item.fixturenames))
-        return [(s, sorted(found.union(*(self.fixtures[name] for name in names)))) for s, found, names in noted]
+        return [self._sum_up(*one) for one in noted]
+
+    def _sum_up(self, seconds: float | None, notes: set, fixtures: list[str]) -> tuple[dict[str, float] | None, list]:
+        """Return the CPU times of a test by what they are for, and what it reaches, with all fixtures."""
+        reached = notes.union(*(self.fixtures[name] for name in fixtures))
+        times = {name: self.waits[name] for name in fixtures if name in self.waits}
+        times |= {"jax": JAX_SECONDS} if any(number == JAX for number, _ in reached) else {}
+        return None if seconds is None else times | {"": seconds}, sorted(one for one in reached if one[0] != JAX)
+
+
+def _files_with_jax() -> list[str]:
+    """Return the imported files of the package that use JAX, which every process starts anew."""
+    files = [one.__file__ for name, one in sys.modules.items() if name.startswith("bidual.") and one.__file__]
+    return [path for path in files if "import jax" in Path(path).read_text()]
 
 
 def run_child(work: Callable[[], Any], seconds: float) -> tuple[int, str]:
@@ -264,9 +294,13 @@ def _statement(mutant) -> int:
     return found
 
 
-def _with_notes(tree: ast.Module, number: int) -> ast.Module:
-    """Let every statement of a function note that it is reached, in the file of this number."""
+def _with_notes(tree: ast.Module, number: int, *, of_jax: bool = False) -> ast.Module:
+    """Let every statement of a function (that uses JAX) note that it is reached, in the file of this number."""
     functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+    if of_jax:
+        functions = [
+            one for one in functions if {"jax", "jnp"} & {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
+        ]
     for inner in {id(one): one for function in functions for one in ast.walk(function)}.values():
         for name in ("body", "orelse", "finalbody"):
             if isinstance(block := getattr(inner, name, None), list):

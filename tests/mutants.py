@@ -8,6 +8,7 @@ it as equivalent, with the reason. Mutants are drawn at random from all there ar
 import argparse
 import ast
 import copy
+import json
 import random
 import sys
 import time
@@ -24,7 +25,7 @@ from tests.mutant_runs import Runs
 TESTS = Path(__file__).parent
 ROOM = TESTS.parent / "src" / "bidual" / "certificate"
 LINEAR = ("checker", "certificate", "forged", "mixtures", "verify")
-CONVEX = ("checker", "enclosures", "forged", "verify", "slater", "saved")
+CONVEX = ("checker_convex", "checker", "enclosures", "forged", "verify", "slater", "saved")
 LEARNED = ("sampling", "saved_learned", "low_rank", "class_tasks", "paid", "linear")
 CONTROLLED = ("control_checks", "control_files", "regression")
 # Names of files of tests/units; those of several modules are collected once.
@@ -49,6 +50,11 @@ class Mutant(NamedTuple):
     code: str  # the line before the change
     change: str
     number: int  # among the mutants of the module
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What names it where others stand in other lines."""
+        return self.module, self.code, self.change
 
     @property
     def path(self) -> Path:
@@ -160,17 +166,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--log", type=Path, help="of killed mutants, which are not run again: for long runs in parts")
     args = parser.parse_args()
     everything = [mutant for module in args.modules for mutant in mutants(module)]
     drawn = random.Random(args.seed).sample(everything, min(args.count, len(everything)))
     written = tomllib.loads((TESTS / "mutants.toml").read_text())["equivalent"]
     listed = {(one["module"], one["code"], one["change"]) for one in written}
-    left = [mutant for mutant in drawn if (mutant.module, mutant.code, mutant.change) not in listed]
+    logged = args.log.read_text().splitlines() if args.log and args.log.exists() else []
+    dead = {tuple(json.loads(line)) for line in logged} - listed
+    left = [mutant for mutant in drawn if mutant.name not in listed | dead]
+    equivalent = sum(mutant.name in listed for mutant in drawn)
     print(f"{len(drawn)} of {len(everything)} mutants of {', '.join(args.modules)}; seed {args.seed}", flush=True)
-    runs = Runs(left, time.monotonic() + 60 * args.minutes)
+    runs = Runs(left, time.monotonic() + 60 * args.minutes, args.log)
     files = dict.fromkeys(f"tests/units/test_{name}.py" for mutant in left for name in SUITES[mutant.module])
     pytest.main(["-qq", "-s", "--no-summary", "-p", "no:cacheprovider", "-m", "not slow", *files], plugins=[runs])
-    print(f"{len(drawn) - len(left)} listed as equivalent; {runs}")
+    print(f"{equivalent} listed as equivalent, {len(drawn) - len(left) - equivalent} killed before; {runs}")
     return 1 if runs.survivors else 0
 
 

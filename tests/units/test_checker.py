@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,8 +12,16 @@ import scipy.sparse as sp
 import bidual as bd
 from bidual.certificate import Certificate, Evidence, Record, _affine, certify
 from bidual.certificate._cuts import cut_of
-from bidual.certificate._evaluate import forward_error, kernels_of
-from bidual.certificate.constraints import Conflict, Goal, find_conflict, find_constraint, status_of, status_of_learned
+from bidual.certificate._evaluate import check_policy, forward_error, kernels_of, roll_out
+from bidual.certificate.constraints import (
+    Conflict,
+    Goal,
+    constraint_results,
+    find_conflict,
+    find_constraint,
+    status_of,
+    status_of_learned,
+)
 from bidual.certificate.rounding import (
     EPS,
     value_slack,
@@ -24,6 +33,7 @@ from bidual.certificate.rounding import (
 from bidual.problem.convex import TOLERANCE, AffineProgram, Cones
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line
+from bidual.solving.search import bind
 from bidual.world.policies import MarkovPolicy
 
 S, A, K, H, D = 3, 2, 2, 3, 2
@@ -156,6 +166,8 @@ def test_slacks_are_what_the_sums_need():
     magnitude = largest + gamma @ rows
     constants = program.offset + 3 * gamma @ np.abs(program.limits)
     assert resolution.lower == exactly((factor + 2) * EPS * magnitude + 4 * EPS * constants)
+    negative = replace(evidence, program=replace(program, offset=-program.offset))
+    assert certify(negative).resolution.lower == resolution.lower
 
 
 def test_units_and_resolutions():
@@ -166,13 +178,68 @@ def test_units_and_resolutions():
     assert np.array_equal(changed.resolution, resolution)
     sampled = with_sampled_resolution(replace(program, units=np.array([2.0, 1.0]), limits=np.array([-1.0, 5.0])))
     assert sampled.resolution.tolist() == [2e-9, 5e-9]
+    assert with_sampled_resolution(replace(program, limits=np.array([-3.0, 0.5]))).resolution[0] == exactly(3e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, H])
+def test_units_are_what_a_row_can_pay_or_its_limit(steps):
+    """The smaller of the two; the resolution where both are smaller than that, and 1 where there is none either."""
+    rng = np.random.default_rng(steps)
+    horizon = max(2, steps) if steps > 1 else H
+    mdp = bd.TabularMDP(rng.dirichlet(np.ones(S), (S, A)), 0, horizon)
+    psi = Psi(rng.normal(size=(steps, D, S, A)), visits=False, occupancy=False)
+    rows = np.zeros((6, horizon, D))
+    rows[:4] = rng.normal(size=(horizon, D))
+    rows[:4, 1] *= 3.0
+    if horizon == H:  # what a row pays at a step is not what it pays at the one before, or two before
+        rows[:4, 2] = rows[:4, 0]
+    rows[5] = 1e-300
+    program = replace(
+        small(0).program,
+        objective=np.zeros((horizon, D)),
+        rows=rows,
+        limits=np.array([1e3, -1e3, -0.2, 1e-30, 0.0, 0.0]),
+        equality=np.zeros(6, dtype=bool),
+        units=np.ones(6),
+        resolution=np.zeros(6),
+    )
+    signals = np.broadcast_to(psi.signals, (horizon, D, S, A))
+    paid = sum(np.abs(np.einsum("d,dsa->sa", rows[0, h], signals[h])).max() for h in range(horizon))
+    found = with_rounding(program, psi, mdp)
+    assert found.units[:3] == exactly([paid, paid, 0.2])
+    assert found.units[3] == exactly(4 * found.resolution[3] / TOLERANCE)
+    assert found.units[4] == 1.0
+    assert found.units[5] == exactly(4 * found.resolution[5] / TOLERANCE)
+
+
+def test_units_of_convex_constraints():
+    """At most 1 or the limit, what g can be, and the limit, down to a thousandth of what g can be."""
+    signal = np.array([[-1.0, 0.0], [-3.0, -2.0]])
+    mdp = bd.TabularMDP(np.full((2, 2, 2), 0.5), 0, 2)
+    square = cp.square(cp.sum(mdp.embedding(pay=signal).pay))  # in [0, 36], as the enclosure sees it
+    for function, limit, unit in (
+        (square, 0.5, 0.5),
+        (square, 1e-3, 0.035999),
+        (square, 0.0, 1.0),
+        (square, 50.0, 50.0),
+        (1e-3 * square, 0.0, 0.036),
+        (0.0 * square, 0.0, 1.0),
+    ):
+        program, _ = bind(bd.Problem(cp.Minimize(square), [function <= limit]), mdp)
+        assert program.units == pytest.approx([unit], rel=1e-9, abs=0.0), (str(function), limit)
 
 
 def test_a_signal_that_overflows_is_refused():
     evidence = small(0)
     huge = Psi(1e308 * np.ones_like(evidence.psi.signals), visits=False, occupancy=False)
-    with pytest.raises(bd.ProblemError, match="overflow"):
-        with_rounding(evidence.program, huge, evidence.mdp)
+    program = evidence.program
+    for changed in (
+        program,
+        replace(program, objective=0 * program.objective),
+        replace(program, rows=0 * program.rows),
+    ):
+        with pytest.raises(bd.ProblemError, match="overflow"):
+            with_rounding(changed, huge, evidence.mdp)
 
 
 @pytest.mark.parametrize("part", ["objective", "rows", "limits", "offset"])
@@ -200,11 +267,87 @@ def test_a_ray_proves_a_violation():
         certify(replace(evidence, record=Record(np.zeros(2), 0.0)))
 
 
+def test_the_multipliers_of_a_ray_sum_to_at_most_one():
+    """The sum of m products, the factor and the quotient are rounded: m + 4 roundings are taken off."""
+    program = replace(small(1).program, units=np.ones(2))
+    found = _affine._normalised(Record(np.array([0.5, -0.5]), 0.0), program).gamma
+    assert 1 - np.abs(found).sum() == pytest.approx((2 + 4) * EPS, abs=EPS)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0)])
+def test_two_evaluations_that_disagree_are_an_error(weights, monkeypatch):
+    """In the objective or in a row; they agree where there is nothing to pay and no slack."""
+    evidence = small(0)
+    program = evidence.program
+    rows = weights[1] * program.rows
+    changed = replace(
+        program, objective=weights[0] * program.objective, offset=0.0, rows=rows, limits=weights[1] * program.limits
+    )
+    certificate = certify(replace(evidence, program=changed))
+    assert certificate.upper == certificate.value + certificate.resolution.value
+    monkeypatch.setattr(_affine, "roll_out", lambda *args: (roll_out(*args)[0], roll_out(*args)[1] + 1e-9))
+    with pytest.raises(bd.CertificateError, match="two evaluations of the policy disagree"):
+        certify(replace(evidence, program=changed))
+
+
+def test_visits_that_lose_mass_are_an_error():
+    evidence = small(0)
+    for factor, text in (
+        (0.999, "at step 2 sum to 0.998001"),
+        (1.001, "at step 2 sum to 1.002001"),
+        (1 - 0.75e-9, "at step 2"),
+    ):
+        kernels = [factor * kernel for kernel in kernels_of(evidence.mdp)]
+        with pytest.raises(bd.CertificateError, match=text):
+            roll_out(evidence, kernels)
+    roll_out(evidence, [(1 - 0.25e-9) * kernel for kernel in kernels_of(evidence.mdp)])
+
+
+def test_each_step_is_paid_by_its_own_signals_and_rows():
+    """Two evaluations disagree where one of them keeps what was paid at another step."""
+    evidence = small(0, stationary=False)
+    program, mdp, psi = evidence.program, evidence.mdp, evidence.psi
+    two = bd.TabularMDP((mdp.successors.states[:2], mdp.successors.probabilities[:2]), mdp.initial, 2)
+    short = replace(program, objective=program.objective[[0, 0]], rows=program.rows[:, [0, 0]])
+    table, signals = evidence.policy.table[:2], replace(psi, signals=psi.signals[:2])
+    certify(replace(evidence, program=short, mdp=two, psi=signals, policy=MarkovPolicy(table)))
+    same = small(0)
+    rows, objective = same.program.rows[:, [0, 1, 0]], same.program.objective[[0, 1, 0]]
+    certify(replace(same, program=replace(same.program, objective=objective, rows=rows)))
+
+
+def test_a_distribution_sums_to_one_up_to_its_rounding():
+    """Four roundings for every action."""
+    evidence = small(0)
+    for roundings, fine in ((8, True), (9, False), (-8, True), (-9, False)):
+        table = evidence.policy.table.copy()
+        table[1, 2] = [0.5, 0.5 + roundings * EPS]
+        policy = replace(evidence, policy=MarkovPolicy(table))
+        if fine:
+            check_policy(policy)
+        else:
+            with pytest.raises(bd.CertificateError, match="do not sum to 1"):
+                check_policy(policy)
+
+
+def test_every_row_of_a_policy_is_a_distribution():
+    evidence = small(0)
+    table = evidence.policy.table.copy()
+    table[1, 2] *= 1 - 1e-12
+    with pytest.raises(bd.CertificateError, match="do not sum to 1"):
+        certify(replace(evidence, policy=MarkovPolicy(table)))
+
+
 def test_a_bound_above_what_the_policy_proves_is_an_error(monkeypatch):
     """It would be a fault of the checker, which says so instead of printing it."""
-    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (1e9, 0.0))
+    evidence = small(0)
+    certificate = certify(evidence)
+    room = certificate.upper + float(np.abs(evidence.record.gamma) @ certificate.violations_upper)
+    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (room, 0.0))
+    assert certify(evidence).lower == room
+    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (room + 1e-12, 0.0))
     with pytest.raises(bd.CertificateError, match="exceeds what the policy proves"):
-        certify(small(0))
+        certify(evidence)
 
 
 def test_the_visits_are_those_of_the_policy():
@@ -220,8 +363,10 @@ def test_the_visits_are_those_of_the_policy():
         for s, a, k in np.ndindex(S, A, K):
             after[lists.states[0, s, a, k]] += mu[s] * table[h, s, a] * lists.probabilities[0, s, a, k]
         mu = after
-    ways = max(np.bincount(lists.states[0].ravel()))
-    assert forward_error(evidence.mdp, kernels_of(evidence.mdp)) == exactly(H * (ways + A + 4) * EPS)
+    for stationary in (True, False):
+        mdp = small(2, stationary=stationary).mdp
+        ways = max(np.bincount(states.ravel()).max() for states in mdp.successors.states)
+        assert forward_error(mdp, kernels_of(mdp)) == exactly(H * (ways + A + 4) * EPS)
 
 
 def _certificate(**parts):
@@ -272,6 +417,39 @@ def test_a_status_is_what_is_proved():
     assert not Goal(np.inf, relative=True).is_met(-np.inf, 2.0)
 
 
+def test_a_relative_goal_is_of_the_larger_bound():
+    goal = Goal(0.5, relative=True)
+    assert goal.allowed(-1.0, -2.0) == goal.allowed(-2.0, -1.0) == goal.allowed(1.0, 2.0) == 1.0
+    assert goal.settled(1.0, 2.0) == goal
+    assert Goal(2.0, relative=True, floor=4.0).a_little_less() == Goal(0.99 * 2.0, relative=True, floor=0.99 * 4.0)
+    floor = Goal(0.5, relative=True, floor=3.0)
+    assert floor.settled(1.0, 2.0) == Goal(3.0 * (1 + 1e-9), relative=False)
+    assert floor.settled(None, 2.0) == floor.settled(1.0, None) == floor
+    assert Goal(0.5, relative=False, floor=3.0).settled(1.0, 2.0).gap == 0.5
+
+
+@pytest.mark.parametrize(("scale", "bound"), [(1.0, 0.0), (1.0, 0.5), (1e6, -1e6)])
+def test_of_entries_that_differ_by_rounding_the_first_is_named(scale, bound):
+    for difference, entry in ((0.9e-11, 1), (1.1e-11, 2)):
+        g = np.array([0.0, scale * (1 - difference), scale])
+        line = Line("a", "<=", 1.0, np.array([0.0, bound, 0.0]))
+        both = {"g": g, "violations": g, "violations_upper": g}
+        (found,) = constraint_results([line], _certificate(**both), None)
+        assert found.value == (line.bounds + g)[entry]
+        assert found.violation == found.violation_upper == g.max()
+
+
+def test_a_vector_constraint_is_reported_by_its_worst_entry():
+    g, room = np.array([-2.0, 1.0]), np.array([3e-9, 1e-9])
+    parts = {"g": g, "violations": np.abs(g), "violations_upper": np.abs(g)}
+    for sense, sign, value in (("==", 1.0, -2.0), ("<=", 1.0, 1.0), (">=", -1.0, -1.0)):
+        line = Line("a", sense, sign, np.zeros(2))
+        found, *_ = constraint_results([line], _certificate(**parts), np.array([0.5, 0.25]), room)
+        assert (found.value, found.tolerance, found.price) == (value, 3e-9, 0.75)
+        (plain,) = constraint_results([line], _certificate(**parts), None)
+        assert (plain.tolerance, plain.price, plain.prices) == (0.0, None, None)
+
+
 def test_a_learned_status_has_no_tolerance():
     tiny = np.array([1e-300, 0.0])
     assert str(status_of_learned(_certificate(violations_upper=tiny), 0.1, 0.5)) == "undecided"
@@ -288,6 +466,10 @@ def test_a_conflict_names_those_with_a_multiplier():
     conflict = find_conflict(lines, program, _certificate(conflict=0.5), record)
     assert conflict.least == {"b": 2.0}
     assert find_conflict(lines, program, _certificate(), record) is None
+    vector = [Line("c", "<=", 1.0, np.zeros(2))]
+    assert find_conflict(vector, program, _certificate(conflict=0.5), record).least == {"c": 2.0}
+    both = Record(np.array([0.5, 0.25]), 0.0)
+    assert find_conflict(vector, program, _certificate(conflict=0.5), both).least == {"c": 1.0}
     assert "cannot hold: every policy violates it by at least 2" in str(conflict)
     assert "one of them by at least 1" in str(Conflict({"a": 1.0, "b": 1.0}))
     assert "'a' by at least 1 or 'b' by at least 2" in str(Conflict({"a": 1.0, "b": 2.0}))
@@ -335,7 +517,9 @@ def test_multipliers_prove_the_bound_and_nothing_more(convex):
     ):
         with pytest.raises(bd.CertificateError, match=message):
             certify(replace(convex, record=record))
-    assert certify(replace(convex, record=Record(np.zeros(0), 1.0))).lower is None
+    nothing = certify(replace(convex, record=Record(np.zeros(0), 1.0)))
+    assert nothing.lower is None
+    assert nothing.resolution.lower == 0.0
 
 
 def test_no_multipliers_are_needed_only_where_nothing_else_costs(convex):
@@ -362,9 +546,12 @@ def test_no_multipliers_are_needed_only_where_nothing_else_costs(convex):
 def test_planner_resolutions_are_of_all_steps_and_signals():
     evidence = small(0)
     pieces = bd.tasks.find("riverswim").build(states=3, horizon=H).problem.embedding.features.pieces((H, 3, 2))
-    rows = np.zeros((2, H, pieces.psi.dimension))
-    rows[0], rows[1, 0, 0] = 1.0, -3.0
-    program = replace(evidence.program, objective=rows[0], rows=rows, limits=np.array([0.0, 100.0]))
-    peaks = np.broadcast_to(pieces.peaks(), rows[0].shape)
-    found = with_planner_resolution(program, pieces).resolution
-    assert found == exactly([1e-12 * peaks.sum(), 1e-10])
+    rows = np.zeros((3, H, pieces.psi.dimension))
+    three = {"equality": np.zeros(3, dtype=bool), "units": np.ones(3), "resolution": np.zeros(3)}
+    rows[0], rows[1:, 0, 0] = 1.0, -3.0
+    program = replace(evidence.program, objective=rows[0], rows=rows, limits=np.array([0.0, -100.0, 0.0]), **three)
+    for factor in (1.0, 5.0):
+        larger = replace(pieces, stage=factor * pieces.stage)
+        peaks = np.broadcast_to(larger.peaks(), rows[0].shape)
+        found = with_planner_resolution(program, larger).resolution
+        assert found == exactly([1e-12 * peaks.sum(), 1e-10, 3e-12 * peaks[0, 0]])

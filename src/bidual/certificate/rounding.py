@@ -12,6 +12,7 @@ from bidual.world.mdp import TabularMDP
 
 EPS = float(np.finfo(np.float64).eps)
 _LEAST_UNIT = 1e-3  # of what a convex constraint can reach: finer than a billionth of this no cone solver is
+_NOTHING = 1e-290  # enclosures of 0 are wider than 0: by less than this
 _PRECISION = 1e-12  # of the optimistic planner's rows
 
 
@@ -75,7 +76,7 @@ def cones_with_rounding(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> Co
     peaks = np.broadcast_to(psi.peaks(), (mdp.horizon, psi.dimension))
     low, high = program.functions.enclosures(program.image.offset, np.zeros(0), program.image.spread(peaks))
     largest = np.maximum(np.abs(low), np.abs(high))[1:]
-    known = np.isfinite(largest) & (largest > 0)
+    known = np.isfinite(largest) & (largest > _NOTHING)
     limits = np.abs(program.main.limits(program.units.size))
     small = np.where(limits > 0, np.maximum(limits, _LEAST_UNIT * largest), np.inf)
     units = np.where(known, np.minimum(np.minimum(program.units, largest), small), program.units)
