@@ -24,18 +24,20 @@ from tests.mutant_runs import Runs
 
 TESTS = Path(__file__).parent
 ROOM = TESTS.parent / "src" / "bidual" / "certificate"
-LINEAR = ("checker", "certificate", "forged", "mixtures", "verify")
+LINEAR = ("checker", "certificate", "forged", "tradeoff", "verify")
 CONVEX = ("checker_convex", "checker", "enclosures", "forged", "verify", "slater", "saved")
-LEARNED = ("sampling", "saved_learned", "low_rank", "class_tasks", "paid", "linear")
-CONTROLLED = ("control_checks", "control_files", "regression")
-# Names of files of tests/units; those of several modules are collected once.
+# Files of tests/units, or of the folder that is named.
 SUITES = {
-    **dict.fromkeys(("_affine", "_evaluate", "_types", "rounding", "constraints", "_mixtures"), LINEAR),
-    **dict.fromkeys(("_cuts", "_convex", "_slopes", "verify", "verify_convex"), CONVEX),
-    **dict.fromkeys(("_estimates", "_lower", "_optimistic", "_sampled", "_ball", "_class", "_within"), LEARNED),
-    **dict.fromkeys(("_quadratic", "_controlled"), CONTROLLED),
+    **dict.fromkeys(("_affine", "_evaluate", "_types", "rounding", "constraints"), LINEAR),
+    "_mixtures": ("price",),
+    **dict.fromkeys(("_cuts", "_convex", "_slopes"), CONVEX),
+    **dict.fromkeys(("verify", "verify_convex"), ("verify",)),
+    **dict.fromkeys(("_ball", "_optimistic", "_lower"), ("laws/optimistic", "laws/linear")),
+    **dict.fromkeys(("_class", "_within"), ("laws/class_search", "laws/class_policies", "low_rank")),
+    **dict.fromkeys(("_estimates", "_sampled"), ("saved_learned", "latents")),
+    **dict.fromkeys(("_quadratic", "_controlled"), ("laws/linear_laws", "laws/linear_quadratic", "control_checks")),
     **{f"bounds/_{name}": ("bounds",) for name in ("betting", "range", "executed", "restarts", "split", "differences")},
-    "theory": ("theory", "class_set"),
+    "theory": ("theory",),
 }
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 SUMS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
@@ -125,6 +127,12 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
+def find_files(module: str) -> list[Path]:
+    """Return the files of tests of a module."""
+    places = [name.rpartition("/") for name in SUITES[module]]
+    return [TESTS / (folder or "units") / f"test_{name}.py" for folder, _, name in places]
+
+
 def mutants(module: str) -> list[Mutant]:
     """Return all mutants of a module."""
     source = (ROOM / f"{module}.py").read_text()
@@ -178,7 +186,7 @@ def main() -> int:
     equivalent = sum(mutant.name in listed for mutant in drawn)
     print(f"{len(drawn)} of {len(everything)} mutants of {', '.join(args.modules)}; seed {args.seed}", flush=True)
     runs = Runs(left, time.monotonic() + 60 * args.minutes, args.log)
-    files = dict.fromkeys(f"tests/units/test_{name}.py" for mutant in left for name in SUITES[mutant.module])
+    files = dict.fromkeys(str(file) for mutant in left for file in find_files(mutant.module))
     pytest.main(["-qq", "-s", "--no-summary", "-p", "no:cacheprovider", "-m", "not slow", *files], plugins=[runs])
     print(f"{equivalent} listed as equivalent, {len(drawn) - len(left) - equivalent} killed before; {runs}")
     return 1 if runs.survivors else 0

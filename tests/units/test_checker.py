@@ -176,6 +176,7 @@ def test_units_and_resolutions():
     changed = with_resolution(replace(program, limits=np.array([-7.0, 0.1])), resolution)
     assert changed.units.tolist() == [7.0, 4 * 2e-3 / TOLERANCE]
     assert np.array_equal(changed.resolution, resolution)
+    assert with_resolution(replace(program, limits=np.array([0.5, -0.5])), 0 * resolution).units.tolist() == [1.0, 1.0]
     sampled = with_sampled_resolution(replace(program, units=np.array([2.0, 1.0]), limits=np.array([-1.0, 5.0])))
     assert sampled.resolution.tolist() == [2e-9, 5e-9]
     assert with_sampled_resolution(replace(program, limits=np.array([-3.0, 0.5]))).resolution[0] == exactly(3e-9)
@@ -184,32 +185,34 @@ def test_units_and_resolutions():
 @pytest.mark.parametrize("steps", [1, 2, H])
 def test_units_are_what_a_row_can_pay_or_its_limit(steps):
     """The smaller of the two; the resolution where both are smaller than that, and 1 where there is none either."""
-    rng = np.random.default_rng(steps)
+    rng, d = np.random.default_rng(steps), 1 if steps == 2 else D
     horizon = max(2, steps) if steps > 1 else H
     mdp = bd.TabularMDP(rng.dirichlet(np.ones(S), (S, A)), 0, horizon)
-    psi = Psi(rng.normal(size=(steps, D, S, A)), visits=False, occupancy=False)
-    rows = np.zeros((6, horizon, D))
-    rows[:4] = rng.normal(size=(horizon, D))
-    rows[:4, 1] *= 3.0
-    if horizon == H:  # what a row pays at a step is not what it pays at the one before, or two before
-        rows[:4, 2] = rows[:4, 0]
+    psi = Psi(rng.normal(size=(steps, d, S, A)), visits=False, occupancy=False)
+    rows = np.zeros((7, horizon, d))
+    rows[:4] = rng.normal(size=(horizon, d))
+    if steps == 1:  # what a row pays at a step is not what it pays at the one before, or two before
+        rows[:4, 1], rows[:4, 2] = 3 * rows[:4, 1], rows[:4, 0]
+    else:
+        rows[:4] = rows[:4, :1]
     rows[5] = 1e-300
     program = replace(
         small(0).program,
-        objective=np.zeros((horizon, D)),
+        objective=np.zeros((horizon, d)),
         rows=rows,
-        limits=np.array([1e3, -1e3, -0.2, 1e-30, 0.0, 0.0]),
-        equality=np.zeros(6, dtype=bool),
-        units=np.ones(6),
-        resolution=np.zeros(6),
+        limits=np.array([1e3, -1e3, -0.2, 1e-30, 0.0, 0.0, 0.2]),
+        equality=np.zeros(7, dtype=bool),
+        units=np.ones(7),
+        resolution=np.zeros(7),
     )
-    signals = np.broadcast_to(psi.signals, (horizon, D, S, A))
+    signals = np.broadcast_to(psi.signals, (horizon, d, S, A))
     paid = sum(np.abs(np.einsum("d,dsa->sa", rows[0, h], signals[h])).max() for h in range(horizon))
     found = with_rounding(program, psi, mdp)
     assert found.units[:3] == exactly([paid, paid, 0.2])
     assert found.units[3] == exactly(4 * found.resolution[3] / TOLERANCE)
     assert found.units[4] == 1.0
     assert found.units[5] == exactly(4 * found.resolution[5] / TOLERANCE)
+    assert found.units[6] == 0.2
 
 
 def test_units_of_convex_constraints():
@@ -220,6 +223,7 @@ def test_units_of_convex_constraints():
     for function, limit, unit in (
         (square, 0.5, 0.5),
         (square, 1e-3, 0.035999),
+        (0.01 * square, -0.1, 0.1),
         (square, 0.0, 1.0),
         (square, 50.0, 50.0),
         (1e-3 * square, 0.0, 0.036),
@@ -279,15 +283,26 @@ def test_two_evaluations_that_disagree_are_an_error(weights, monkeypatch):
     """In the objective or in a row; they agree where there is nothing to pay and no slack."""
     evidence = small(0)
     program = evidence.program
-    rows = weights[1] * program.rows
-    changed = replace(
-        program, objective=weights[0] * program.objective, offset=0.0, rows=rows, limits=weights[1] * program.limits
-    )
+    rows, limits = weights[1] * program.rows, weights[1] * program.limits
+    rows[1], limits[1] = 0.0, 0.0
+    changed = replace(program, objective=weights[0] * program.objective, offset=0.0, rows=rows, limits=limits)
     certificate = certify(replace(evidence, program=changed))
     assert certificate.upper == certificate.value + certificate.resolution.value
-    monkeypatch.setattr(_affine, "roll_out", lambda *args: (roll_out(*args)[0], roll_out(*args)[1] + 1e-9))
-    with pytest.raises(bd.CertificateError, match="two evaluations of the policy disagree"):
-        certify(replace(evidence, program=changed))
+    visits, embedding = roll_out(evidence, kernels_of(evidence.mdp))
+    f, g = changed.values(embedding)
+    backward, slack = (certificate.value, certificate.resolution.value) if weights[0] else (certificate.g[0], None)
+    forward, slack = (f, slack) if weights[0] else (g[0], certificate.resolution.g[0])
+    row = changed.objective if weights[0] else changed.rows[0]
+    for side in (-1, 1):
+        for part, fine in ((0.98, True), (1.02, False)):
+            moved = embedding.copy()  # where no other row pays
+            moved[0, 0] += (backward - forward + side * part * (2 + S) * slack) / row[0, 0]
+            monkeypatch.setattr(_affine, "roll_out", lambda *_, moved=moved: (visits, moved))
+            if fine:
+                certify(replace(evidence, program=changed))
+            else:
+                with pytest.raises(bd.CertificateError, match="two evaluations of the policy disagree"):
+                    certify(replace(evidence, program=changed))
 
 
 def test_visits_that_lose_mass_are_an_error():
@@ -311,9 +326,22 @@ def test_each_step_is_paid_by_its_own_signals_and_rows():
     short = replace(program, objective=program.objective[[0, 0]], rows=program.rows[:, [0, 0]])
     table, signals = evidence.policy.table[:2], replace(psi, signals=psi.signals[:2])
     certify(replace(evidence, program=short, mdp=two, psi=signals, policy=MarkovPolicy(table)))
+    one = replace(program, objective=program.objective[[0, 0, 0], :1], rows=program.rows[:, [0, 0, 0], :1])
+    certify(replace(evidence, program=one, psi=replace(psi, signals=psi.signals[:, :1])))
     same = small(0)
     rows, objective = same.program.rows[:, [0, 1, 0]], same.program.objective[[0, 1, 0]]
     certify(replace(same, program=replace(same.program, objective=objective, rows=rows)))
+
+
+def test_laws_of_every_step_over_the_same_successors():
+    mdp = small(0).mdp
+    first = mdp.successors.probabilities[0]
+    law = np.stack([first, first[..., ::-1], first])
+    changing = bd.TabularMDP((mdp.successors.states[0], law), mdp.initial, H)
+    kernels = kernels_of(changing)
+    assert len(kernels) == H
+    for s, a, k in np.ndindex(S, A, K):
+        assert kernels[1][s * A + a, mdp.successors.states[0, s, a, k]] == law[1, s, a, k]
 
 
 def test_a_distribution_sums_to_one_up_to_its_rounding():
@@ -364,7 +392,7 @@ def test_the_visits_are_those_of_the_policy():
             after[lists.states[0, s, a, k]] += mu[s] * table[h, s, a] * lists.probabilities[0, s, a, k]
         mu = after
     for stationary in (True, False):
-        mdp = small(2, stationary=stationary).mdp
+        mdp = small(5, stationary=stationary).mdp
         ways = max(np.bincount(states.ravel()).max() for states in mdp.successors.states)
         assert forward_error(mdp, kernels_of(mdp)) == exactly(H * (ways + A + 4) * EPS)
 
@@ -448,6 +476,9 @@ def test_a_vector_constraint_is_reported_by_its_worst_entry():
         assert (found.value, found.tolerance, found.price) == (value, 3e-9, 0.75)
         (plain,) = constraint_results([line], _certificate(**parts), None)
         assert (plain.tolerance, plain.price, plain.prices) == (0.0, None, None)
+    large = {name: 1e6 * np.abs(g[::-1]) for name in parts}  # a tie is nothing beside it
+    (found,) = constraint_results([Line("a", "<=", 1.0, np.zeros(2))], _certificate(**large), None)
+    assert found.value == 2e6
 
 
 def test_a_learned_status_has_no_tolerance():

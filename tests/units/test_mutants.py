@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from tests.mutants import SUITES, TESTS, mutants
+from tests.mutants import SUITES, TESTS, find_files, mutants
 
 LISTED = tomllib.loads((TESTS / "mutants.toml").read_text())["equivalent"]
 
@@ -18,6 +18,6 @@ def test_listed_mutants_exist_and_have_reasons(module):
             assert one["reason"]
 
 
-def test_suites_are_files_of_tests():
-    for name in {name for suite in SUITES.values() for name in suite}:
-        assert (TESTS / "units" / f"test_{name}.py").exists()
+@pytest.mark.parametrize("module", SUITES)
+def test_suites_are_files_of_tests(module):
+    assert all(file.exists() for file in find_files(module))

@@ -1,0 +1,141 @@
+"""Slacks of the checker of learned results, by hand, and least means against rational arithmetic."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import bidual as bd
+from bidual.certificate import Record, lower_bound
+from bidual.certificate._ball import ball_minimum, near_minimum
+from bidual.certificate._optimistic import _boxes, least_over_set
+from bidual.certificate.rounding import EPS
+from tests.learning import SHAPE, after, beginning, random_episodes, random_world
+from tests.units.test_checker import exactly
+
+H, S, A = SHAPE
+FEATURES = bd.features.signals(
+    a=np.random.default_rng(0).normal(size=(S, A)), b=np.random.default_rng(1).normal(size=(S, A))
+)
+
+
+def _fractions(array):
+    return [Fraction(float(number)) for number in array]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_mean_near_a_centre(seed):
+    """The gain goes to the least number, and is taken from the largest ones."""
+    rng = np.random.default_rng(seed)
+    W, centre = rng.normal(size=4) * 100, rng.multinomial(64, np.ones(4) / 4) / 64
+    gain = rng.integers(0, 80) / 64
+    (total,), (lost,) = near_minimum(centre[None], np.array([gain]), W[None])
+    left = Fraction(gain)
+    order = np.argsort(W)
+    mass = dict(zip(order.tolist(), _fractions(centre[order]), strict=True))
+    for s in reversed(order[1:].tolist()):
+        moved = min(left, mass[s])
+        left, mass[s], mass[order[0]] = left - moved, mass[s] - moved, mass[order[0]] + moved
+    exact = sum(mass[s] * Fraction(float(W[s])) for s in mass)
+    assert abs(Fraction(float(total)) - exact) <= Fraction(float(lost))
+    assert lost == exactly((4 * 4 + 8) * EPS * np.abs(W).max())
+    _, (more,) = near_minimum(-3 * centre[None], np.array([gain]), W[None])  # estimates need not be laws
+    assert more == exactly((4 * 4 + 8) * EPS * np.abs(W).max() * 3)
+
+
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_least_mean_between_limits(seed, open_):
+    """The free mass goes to the least numbers, up to their limits; of open lists, to the least of all states too."""
+    rng = np.random.default_rng(seed)
+    low, high = rng.integers(0, 16, 3) / 64, rng.integers(20, 40, 3) / 64
+    elsewhere = np.array([[0.25]])
+    W = 100 * rng.normal(size=3 + open_)
+    total, lost = _boxes(low[None, None], high[None, None], elsewhere, W[None, None])
+    floors, ceilings = [*low, *[0.0] * open_], [*high, *[0.25] * open_]
+    left, exact = 1 - sum(_fractions(floors)), Fraction(0)
+    for k in np.argsort(W):
+        given = min(left, Fraction(ceilings[k]) - Fraction(floors[k]))
+        exact, left = exact + (Fraction(floors[k]) + given) * Fraction(float(W[k])), left - given
+    assert abs(Fraction(float(total[0, 0])) - exact) <= Fraction(float(lost[0, 0]))
+    assert lost[0, 0] == exactly((4 * W.size + 8) * EPS * np.abs(W).max())
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.3, 2.0])
+def test_the_slack_of_a_ball(radius):
+    """Two logarithms of K + 8 terms at the best y, over y; and the least number's own rounding."""
+    phat, W = np.array([0.5, 0.25, 0.25, 0.0]), np.array([-3.0, 5.0, -40.0, 7.0])
+    value, lost = ball_minimum(phat[None], np.array([radius]), W[None])
+    d, spread = W + 40.0, 45.0
+
+    def excess(log):
+        u = 1 + d * np.exp(log) / spread
+        return phat @ np.log(u) + np.log(phat @ (1 / u)) - radius
+
+    y = np.exp(brentq(excess, -25, 30, xtol=1e-12)) / spread
+    assert value[0] == pytest.approx(-40 + np.expm1(phat @ np.log(1 + d * y) - radius) / y, rel=1e-9)
+    expected = (1 / y + spread) * (4 + 8) * EPS * (2 + np.log1p(spread * y)) + 4 * EPS * 40
+    assert lost[0] == pytest.approx(expected, rel=1e-4, abs=0.0)
+
+
+def test_balls_without_a_search():
+    """A point is its mean over what is possible in it; nothing known, or nothing to choose, is the least number."""
+    phat, W = np.array([[0.5, 0.5, 0.0]] * 3), np.array([[2.0, 6.0, -1.0], [2.0, 6.0, -1.0], [3.0, 3.0, 3.0]])
+    value, lost = ball_minimum(phat, np.array([0.0, np.inf, 1.0]), W)
+    assert value.tolist() == [4.0, -1.0, 3.0]
+    assert lost == exactly([8 * EPS * 4 + 4 * EPS * 2, 8 * EPS * 7 + 4 * EPS, 4 * EPS * 3])
+
+
+@pytest.fixture(scope="module")
+def known():
+    """What is known of a random model after some episodes."""
+    world = random_world(0)
+    return after(beginning(FEATURES, SHAPE, initial=world.mdp.initial), random_episodes(world.mdp, 40, 0))
+
+
+def test_the_slack_of_a_set_by_hand(known):
+    """(H (A + K + 8) + d + terms + 4) roundings of all that may be paid, above those of the rows."""
+    model, pieces = known.confidence_set, known.pieces
+    theta, magnitude = np.ones((H, 2)), 1e6 * np.random.default_rng(2).random((H, 2))
+    rows = least_over_set(model, pieces, theta, 0 * magnitude, 3)
+    found = least_over_set(model, pieces, theta, magnitude, 3)
+    K = model.counts.support.states.shape[2] + 1
+    expected = (H * (A + K + 8) + 2 + 3 + 4) * EPS * np.sum(magnitude * pieces.peaks())
+    assert found.value == rows.value
+    assert 0 < rows.error < 1e-9
+    assert found.error - rows.error == pytest.approx(expected, rel=1e-6)
+
+
+def _program(limits=(0.3, -0.2)):
+    x = FEATURES.embedding(H)
+    rows = {"a": cp.sum(x.a) <= limits[0], "b": cp.sum(x.b) == limits[1]}
+    return bd.Problem(cp.Minimize(cp.sum(x.a) - 2 * cp.sum(x.b)), rows).program()
+
+
+@pytest.mark.parametrize(("weight", "sign"), [(1.0, 1.0), (1.0, -1.0), (0.0, 1.0)])
+def test_the_slack_of_a_lower_bound_by_hand(known, weight, sign):
+    """Offset and limits cancel, so that their rounding shows: four for each of m + 1 terms."""
+    gamma = np.array([0.5, -0.5])
+    limits = sign * np.array([3e3, 1e3])
+    program = replace(_program(), limits=limits, offset=sign * 1e3 if weight else 0.0, units=np.ones(2))
+    magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
+    model, pieces = known.confidence_set, known.pieces
+    least = least_over_set(model, pieces, program.theta(gamma, weight), magnitude, 3)
+    bound = lower_bound(program, Record(gamma, weight), model, pieces)
+    kept = 0.0 if weight else -sign * 1e3
+    constants = weight * 1e3 + 3 * 2e3
+    assert least.value + kept - bound == pytest.approx(least.error + 4 * EPS * constants, rel=0.1, abs=0.0)
+
+
+def test_multipliers_of_a_clash_sum_to_one_up_to_rounding(known):
+    program = replace(_program(), units=np.ones(2))
+    for excess, fine in ((16, True), (18, False), (-16, True), (-18, False)):
+        record = Record(np.array([0.5, 0.5 + excess * EPS]), 0.0)
+        if fine:
+            assert lower_bound(program, record, known.confidence_set, known.pieces) is not None
+        else:
+            with pytest.raises(bd.CertificateError, match="sum to 1 in units"):
+                lower_bound(program, record, known.confidence_set, known.pieces)
