@@ -264,7 +264,8 @@ def _modules() -> list[ModuleType]:
 
 
 def _take_class(old: type, new: type) -> bool:
-    changed = False
+    made, remade = vars(old).get("__new__"), vars(new).get("__new__")  # those of tuples with names
+    changed = isinstance(made, staticmethod) and _take_defaults(made.__func__, remade.__func__)
     for name, value in vars(new).items():
         if inspect.isfunction(value):
             target = inspect.unwrap(vars(old).get(name, value))

@@ -32,7 +32,7 @@ SUITES = {
     "_mixtures": ("price",),
     **dict.fromkeys(("_cuts", "_convex", "_slopes"), CONVEX),
     **dict.fromkeys(("verify", "verify_convex"), ("verify",)),
-    **dict.fromkeys(("_ball", "_optimistic", "_lower"), ("laws/optimistic", "laws/linear")),
+    **dict.fromkeys(("_ball", "_optimistic", "_lower"), ("checker_learned", "laws/optimistic")),
     **dict.fromkeys(("_class", "_within"), ("laws/class_search", "laws/class_policies", "low_rank")),
     **dict.fromkeys(("_estimates", "_sampled"), ("saved_learned", "latents")),
     **dict.fromkeys(("_quadratic", "_controlled"), ("laws/linear_laws", "laws/linear_quadratic", "control_checks")),

@@ -195,12 +195,13 @@ def test_units_are_what_a_row_can_pay_or_its_limit(steps):
         rows[:4, 1], rows[:4, 2] = 3 * rows[:4, 1], rows[:4, 0]
     else:
         rows[:4] = rows[:4, :1]
+    rows[1] /= 1024
     rows[5] = 1e-300
     program = replace(
         small(0).program,
         objective=np.zeros((horizon, d)),
         rows=rows,
-        limits=np.array([1e3, -1e3, -0.2, 1e-30, 0.0, 0.0, 0.2]),
+        limits=np.array([1e3, -100.0, -0.2, 1e-30, 0.0, 0.0, 0.2]),
         equality=np.zeros(7, dtype=bool),
         units=np.ones(7),
         resolution=np.zeros(7),
@@ -208,7 +209,7 @@ def test_units_are_what_a_row_can_pay_or_its_limit(steps):
     signals = np.broadcast_to(psi.signals, (horizon, d, S, A))
     paid = sum(np.abs(np.einsum("d,dsa->sa", rows[0, h], signals[h])).max() for h in range(horizon))
     found = with_rounding(program, psi, mdp)
-    assert found.units[:3] == exactly([paid, paid, 0.2])
+    assert found.units[:3] == exactly([paid, paid / 1024, 0.2])
     assert found.units[3] == exactly(4 * found.resolution[3] / TOLERANCE)
     assert found.units[4] == 1.0
     assert found.units[5] == exactly(4 * found.resolution[5] / TOLERANCE)
@@ -450,6 +451,7 @@ def test_a_relative_goal_is_of_the_larger_bound():
     assert goal.allowed(-1.0, -2.0) == goal.allowed(-2.0, -1.0) == goal.allowed(1.0, 2.0) == 1.0
     assert goal.settled(1.0, 2.0) == goal
     assert Goal(2.0, relative=True, floor=4.0).a_little_less() == Goal(0.99 * 2.0, relative=True, floor=0.99 * 4.0)
+    assert goal.floor == 0.0
     floor = Goal(0.5, relative=True, floor=3.0)
     assert floor.settled(1.0, 2.0) == Goal(3.0 * (1 + 1e-9), relative=False)
     assert floor.settled(None, 2.0) == floor.settled(1.0, None) == floor

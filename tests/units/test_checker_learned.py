@@ -11,10 +11,12 @@ from scipy.optimize import brentq
 import bidual as bd
 from bidual.certificate import Record, lower_bound
 from bidual.certificate._ball import ball_minimum, near_minimum
+from bidual.certificate._cuts import cut_of
 from bidual.certificate._optimistic import _boxes, least_over_set
 from bidual.certificate.rounding import EPS
 from tests.learning import SHAPE, after, beginning, random_episodes, random_world
 from tests.units.test_checker import exactly
+from tests.units.test_checker_convex import choose_multipliers
 
 H, S, A = SHAPE
 FEATURES = bd.features.signals(
@@ -111,7 +113,7 @@ def test_the_slack_of_a_set_by_hand(known):
 
 def _program(limits=(0.3, -0.2)):
     x = FEATURES.embedding(H)
-    rows = {"a": cp.sum(x.a) <= limits[0], "b": cp.sum(x.b) == limits[1]}
+    rows = {"a": cp.sum(x.a) <= limits[0], "b": -cp.sum(x.b) == limits[1]}
     return bd.Problem(cp.Minimize(cp.sum(x.a) - 2 * cp.sum(x.b)), rows).program()
 
 
@@ -128,6 +130,31 @@ def test_the_slack_of_a_lower_bound_by_hand(known, weight, sign):
     kept = 0.0 if weight else -sign * 1e3
     constants = weight * 1e3 + 3 * 2e3
     assert least.value + kept - bound == pytest.approx(least.error + 4 * EPS * constants, rel=0.1, abs=0.0)
+    free = replace(program, limits=np.zeros(2), offset=0.0)
+    assert lower_bound(free, Record(gamma, weight), model, pieces) == least.value - least.error
+
+
+@pytest.mark.parametrize("total", [False, True])
+def test_the_slack_of_a_convex_lower_bound_by_hand(known, total):
+    """That of a known model, with the least value over all laws in the place of the one law's."""
+    x = FEATURES.embedding(H)
+    a, b = (cp.sum(x.a), cp.sum(x.b)) if total else (x.a, x.b)
+    objective = cp.Minimize(cp.sum_squares(a - 300) + 0.3 * cp.sum(b + 2 * a) - 0.7)
+    program = bd.Problem(objective, [cp.norm(b - 0.1) <= 6.0]).program()
+    model, pieces, image = known.confidence_set, known.pieces, program.image
+    record = Record(choose_multipliers(program.main), 1.0)
+    peaks, matrix = np.broadcast_to(pieces.peaks(), (H, 2)), np.abs(image.matrix.toarray())
+    size = peaks.sum(axis=0) if image.total else peaks.ravel()
+    cut = cut_of(program, record, np.abs(image.offset) + matrix @ size)
+    magnitude = cut.magnitude @ matrix
+    magnitude = np.tile(magnitude, (H, 1)) if image.total else magnitude.reshape(H, -1)
+    terms = cut.terms + int((matrix != 0).sum(axis=0).max())
+    least = least_over_set(model, pieces, image.adjoint(cut.slope), magnitude, terms)
+    shifts = abs(cut.constant) + cut.magnitude @ np.abs(image.offset)
+    slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
+    bound = lower_bound(program, record, model, pieces)
+    assert bound == least.value + cut.constant + cut.slope @ image.offset - slack
+    assert lower_bound(program, Record(np.zeros(0), 1.0), model, pieces) is None
 
 
 def test_multipliers_of_a_clash_sum_to_one_up_to_rounding(known):

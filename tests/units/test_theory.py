@@ -32,6 +32,12 @@ def test_low_rank_by_hand():
     assert CLASS.regret_feasibility(1000.0) == pytest.approx(math.sqrt(10 * 5 * 9 * 1000) * log)
 
 
+def test_what_is_not_given_is_one_and_delta_a_twentieth():
+    assert Regulator(H=10, d=4) == Regulator(H=10, d=4, B=1.0, Gamma=1.0, delta=0.05, noise=1.0, constant=1.0)
+    known = LowRank(H=10, d=3, actions=5, models=100)
+    assert known == LowRank(H=10, d=3, actions=5, models=100, B=1.0, Gamma=1.0, delta=0.05, constant=1.0)
+
+
 @pytest.mark.parametrize("rates", [KNR, CLASS], ids=["regulator", "low rank"])
 @pytest.mark.parametrize("name", ["regret", "violation", "regret_feasibility"])
 def test_they_grow_like_the_root_of_the_episodes_up_to_a_logarithm(rates, name):
@@ -47,6 +53,7 @@ def test_they_grow_like_the_root_of_the_episodes_up_to_a_logarithm(rates, name):
         (lambda: Regulator(H=0, d=4), "H must be a positive number; got 0"),
         (lambda: Regulator(H=5, d=4, Gamma=-1.0), "Gamma must be a positive number; got -1.0"),
         (lambda: Regulator(H=5, d=4, delta=1.5), "delta must be a probability between 0 and 1; got 1.5"),
+        (lambda: Regulator(H=5, d=4, delta=1.0), "delta must be a probability between 0 and 1; got 1.0"),
         (lambda: LowRank(H=5, d=4, actions=2, models=0), "models must be a positive number; got 0"),
     ],
 )
