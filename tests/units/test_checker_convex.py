@@ -38,7 +38,7 @@ def _evidence(limit, total=False, weight=1.0):
     x = evidence.mdp.embedding(a=a[0], b=b[0]) if total else evidence.mdp.embedding(a=a, b=b)
     first, second = (cp.sum(x.a), 2 * cp.sum(x.b)) if total else (x.a, x.b)
     objective = cp.Minimize(cp.sum_squares(first - 0.25) + 0.3 * cp.sum(x.b) - 0.7)
-    problem = bd.Problem(objective, [cp.norm(second - 0.1) <= limit, cp.sum(x.a) == 0.2])
+    problem = bd.Problem(objective, [cp.norm(0.1 - second) <= limit, cp.sum(x.a) == 0.2])
     program, psi = bind(problem, evidence.mdp)
     record = Record(choose_multipliers(program.form(weight)), weight)
     return replace(evidence, program=program, psi=psi, record=record)
@@ -70,9 +70,9 @@ def _slack_of_cut(form, lam, reach):
 
 
 def test_a_cut_by_hand(known):
-    program, lam = known.program, known.record.gamma
-    form, reach = program.main, image_reach(known, program)
-    cut, G = cut_of(program, known.record, reach), form.G_y.toarray()
+    lam, reach = known.record.gamma, image_reach(known, known.program)
+    form = replace(known.program.main, c_y=-known.program.main.c_y)
+    cut, G = cut_of(replace(known.program, main=form), known.record, reach), form.G_y.toarray()
     assert cut.constant == exactly(form.offset - lam @ form.h)
     assert cut.slope == pytest.approx(form.c_y + G.T @ lam, rel=1e-9)
     assert cut.magnitude == exactly(np.abs(form.c_y) + np.abs(G).T @ np.abs(lam))
@@ -94,7 +94,8 @@ def test_a_dual_bound_by_hand(known):
     slack += (cut.slope.size + terms + 8) * EPS * shifts
     assert certificate.resolution.lower == exactly(slack)
     least = minimum(known, kernels_of(known.mdp), image.adjoint(cut.slope))
-    assert certificate.lower == pytest.approx(least + cut.constant + cut.slope @ image.offset - slack, rel=1e-13)
+    slack = certificate.resolution.lower
+    assert certificate.lower == least + cut.constant + float(cut.slope @ image.offset) - slack
     room = np.abs(multipliers(program, known.record)) @ certificate.violations_upper
     assert certificate.lower <= certificate.upper + room
 
@@ -144,6 +145,13 @@ def test_an_equality_errs_to_both_sides(known, side, monkeypatch):
     assert moved == pytest.approx(expected, rel=1e-6, abs=1e-13)
 
 
+def test_an_enclosure_that_misses_the_value_takes_nothing_off(known, monkeypatch):
+    """It would be a fault of the enclosure; what rounding of the value needs stays."""
+    monkeypatch.setattr(type(known.program.functions), "enclosures", lambda *_: (np.full(3, 99.0), np.full(3, -99.0)))
+    certificate = certify(known)
+    assert certificate.resolution.value == exactly(4 * EPS * abs(certificate.value))
+
+
 def test_a_clash_is_proved_in_any_units_of_its_multipliers(clash):
     """Files may hold multipliers that sum to another number: they are scaled, and prove the same."""
     certificate, record = certify(clash), clash.record
@@ -154,6 +162,8 @@ def test_a_clash_is_proved_in_any_units_of_its_multipliers(clash):
         assert other.conflict == pytest.approx(certificate.conflict, rel=1e-9)
     # What differs by rounding is as it was stored; no multiple of -1 or 0 proves anything.
     reach = image_reach(clash, clash.program)
+    slack = _slack_of_cut(clash.program.violation, record.gamma, reach)
+    assert cut_of(clash.program, record, reach).slack == exactly(slack)
     for excess, kept in ((0.5e-6, True), (-0.5e-6, True), (1.5e-6, False), (-1.5e-6, False)):
         near = replace(record, gamma=(1 + excess) * record.gamma)
         assert (cut_of(clash.program, near, reach).slack > 1e-8) == kept
@@ -164,6 +174,8 @@ def test_a_clash_is_proved_in_any_units_of_its_multipliers(clash):
 
 
 def test_a_clash_that_the_policy_refutes_is_an_error(clash, monkeypatch):
+    program = clash.program
+    clash = replace(clash, program=replace(program, units=1e3 * program.units))  # so that no violation is a unit
     worst = np.max(certify(clash).violations_upper / clash.program.units)
     monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (worst, 0.0))
     assert certify(clash).conflict == worst
@@ -209,6 +221,15 @@ def test_a_problem_with_a_nan_certifies_nothing(known, part):
     }
     with pytest.raises(bd.CertificateError, match="contains NaN"):
         certify(broken[part])
+
+
+@pytest.mark.parametrize("broken", [(np.nan, 0.0), (np.inf, 0.0), (0.0, np.nan), (0.0, -np.inf)])
+def test_functions_that_are_not_defined_at_the_policy_certify_nothing(known, broken, monkeypatch):
+    f, g = broken
+    values = f, np.array([0.0, g])
+    monkeypatch.setattr(type(known.program.functions), "values", lambda *_: values)
+    with pytest.raises(bd.ProblemError, match="not defined at any policy"):
+        certify(known)
 
 
 def test_auxiliary_numbers_are_as_many_as_the_problem_has(known):

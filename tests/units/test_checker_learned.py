@@ -140,7 +140,7 @@ def test_the_slack_of_a_convex_lower_bound_by_hand(known, total):
     x = FEATURES.embedding(H)
     a, b = (cp.sum(x.a), cp.sum(x.b)) if total else (x.a, x.b)
     objective = cp.Minimize(cp.sum_squares(a - 300) + 0.3 * cp.sum(b + 2 * a) - 0.7)
-    program = bd.Problem(objective, [cp.norm(b - 0.1) <= 6.0]).program()
+    program = bd.Problem(objective, [cp.norm(0.1 - b) <= 6.0]).program()
     model, pieces, image = known.confidence_set, known.pieces, program.image
     record = Record(choose_multipliers(program.main), 1.0)
     peaks, matrix = np.broadcast_to(pieces.peaks(), (H, 2)), np.abs(image.matrix.toarray())
