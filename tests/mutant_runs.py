@@ -205,18 +205,19 @@ def run_child(work: Callable[[], Any], seconds: float) -> tuple[int, str]:
 def place(tree: ast.Module, path: str, functions: dict[str, list[FunctionType]], *, module_level: bool = False) -> bool:
     """Put the code of a changed module in the place of the imported one; return whether anything was changed."""
     code = compile(tree, path, "exec")
-    if module_level:
-        return _rebind(code, path, functions)
     codes = defaultdict(list)
     for inner in _codes(code):
         codes[inner.co_qualname].append(inner)
-    changed = False
+    changed = module_level and _rebind(code, path, functions)
     for name, olds in functions.items():
+        if module_level and not name.endswith("<lambda>"):
+            continue
         lines = sorted({old.__code__.co_firstlineno for old in olds})
         if len(lines) == len(codes[name]):
             for old in olds:
-                old.__code__ = codes[name][lines.index(old.__code__.co_firstlineno)]
-            changed = True
+                new = codes[name][lines.index(old.__code__.co_firstlineno)]
+                changed |= not module_level or old.__code__.co_consts != new.co_consts
+                old.__code__ = new
     return changed
 
 

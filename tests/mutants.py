@@ -24,15 +24,16 @@ from tests.mutant_runs import Runs
 
 TESTS = Path(__file__).parent
 ROOM = TESTS.parent / "src" / "bidual" / "certificate"
-LINEAR = ("checker", "certificate", "forged", "tradeoff", "verify")
+LINEAR = ("checker", "checker_convex", "certificate", "forged", "tradeoff", "verify")
 CONVEX = ("checker_convex", "checker", "enclosures", "forged", "verify", "slater", "saved")
+LEARNED = ("checker_learned", "laws/optimistic", "laws/linear", "low_rank", "control_checks")
 # Files of tests/units, or of the folder that is named.
 SUITES = {
     **dict.fromkeys(("_affine", "_evaluate", "_types", "rounding", "constraints"), LINEAR),
     "_mixtures": ("price",),
     **dict.fromkeys(("_cuts", "_convex", "_slopes"), CONVEX),
     **dict.fromkeys(("verify", "verify_convex"), ("verify",)),
-    **dict.fromkeys(("_ball", "_optimistic", "_lower"), ("checker_learned", "laws/optimistic")),
+    **dict.fromkeys(("_ball", "_optimistic", "_lower"), LEARNED),
     **dict.fromkeys(("_class", "_within"), ("laws/class_search", "laws/class_policies", "low_rank")),
     **dict.fromkeys(("_estimates", "_sampled"), ("saved_learned", "latents")),
     **dict.fromkeys(("_quadratic", "_controlled"), ("laws/linear_laws", "laws/linear_quadratic", "control_checks")),

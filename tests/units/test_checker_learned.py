@@ -9,11 +9,13 @@ import pytest
 from scipy.optimize import brentq
 
 import bidual as bd
-from bidual.certificate import Record, lower_bound
-from bidual.certificate._ball import ball_minimum, near_minimum
+from bidual.certificate import Record, _lower, _optimistic, lower_bound
+from bidual.certificate._ball import Least, ball_minimum, near_minimum
 from bidual.certificate._cuts import cut_of
 from bidual.certificate._optimistic import _boxes, least_over_set
 from bidual.certificate.rounding import EPS
+from bidual.models import ArrivalRewards, LinearLaws, Plausible
+from bidual.problem.features import Observed
 from tests.learning import SHAPE, after, beginning, random_episodes, random_world
 from tests.units.test_checker import exactly
 from tests.units.test_checker_convex import choose_multipliers
@@ -34,7 +36,7 @@ def test_the_least_mean_near_a_centre(seed):
     rng = np.random.default_rng(seed)
     W, centre = rng.normal(size=4) * 100, rng.multinomial(64, np.ones(4) / 4) / 64
     gain = rng.integers(0, 80) / 64
-    (total,), (lost,) = near_minimum(centre[None], np.array([gain]), W[None])
+    ((total,),), ((lost,),) = near_minimum(centre[None, None], np.array([[gain]]), W[None, None])
     left = Fraction(gain)
     order = np.argsort(W)
     mass = dict(zip(order.tolist(), _fractions(centre[order]), strict=True))
@@ -44,7 +46,9 @@ def test_the_least_mean_near_a_centre(seed):
     exact = sum(mass[s] * Fraction(float(W[s])) for s in mass)
     assert abs(Fraction(float(total)) - exact) <= Fraction(float(lost))
     assert lost == exactly((4 * 4 + 8) * EPS * np.abs(W).max())
-    _, (more,) = near_minimum(-3 * centre[None], np.array([gain]), W[None])  # estimates need not be laws
+    _, ((more,),) = near_minimum(
+        -3 * centre[None, None], np.array([[gain]]), W[None, None]
+    )  # estimates need not be laws
     assert more == exactly((4 * 4 + 8) * EPS * np.abs(W).max() * 3)
 
 
@@ -54,9 +58,9 @@ def test_the_least_mean_between_limits(seed, open_):
     """The free mass goes to the least numbers, up to their limits; of open lists, to the least of all states too."""
     rng = np.random.default_rng(seed)
     low, high = rng.integers(0, 16, 3) / 64, rng.integers(20, 40, 3) / 64
-    elsewhere = np.array([[0.25]])
     W = 100 * rng.normal(size=3 + open_)
-    total, lost = _boxes(low[None, None], high[None, None], elsewhere, W[None, None])
+    low_, high_, W_ = (np.tile(array, (1, 5, 1)) for array in (low, high, W))  # one state, five equal actions
+    total, lost = _boxes(low_, high_, np.full((1, 5), 0.25), W_)
     floors, ceilings = [*low, *[0.0] * open_], [*high, *[0.25] * open_]
     left, exact = 1 - sum(_fractions(floors)), Fraction(0)
     for k in np.argsort(W):
@@ -70,7 +74,7 @@ def test_the_least_mean_between_limits(seed, open_):
 def test_the_slack_of_a_ball(radius):
     """Two logarithms of K + 8 terms at the best y, over y; and the least number's own rounding."""
     phat, W = np.array([0.5, 0.25, 0.25, 0.0]), np.array([-3.0, 5.0, -40.0, 7.0])
-    value, lost = ball_minimum(phat[None], np.array([radius]), W[None])
+    value, lost = (found[0] for found in ball_minimum(phat[None, None], np.array([[radius]]), W[None, None]))
     d, spread = W + 40.0, 45.0
 
     def excess(log):
@@ -111,6 +115,15 @@ def test_the_slack_of_a_set_by_hand(known):
     assert found.error - rows.error == pytest.approx(expected, rel=1e-6)
 
 
+def test_errors_of_steps_add_up(known, monkeypatch):
+    """Of every step that of its worst row, and that of the start."""
+    lost = np.linspace(0.0, 1.0, S * A).reshape(S, A)
+    monkeypatch.setattr(_optimistic, "_rows", lambda *_: (np.zeros((S, A)), lost))
+    monkeypatch.setattr(_optimistic, "_start", lambda *_: (0.0, 0.5))
+    theta = np.ones((H, 2))
+    assert least_over_set(known.confidence_set, known.pieces, theta, 0 * theta, 3).error == H * 1.0 + 0.5
+
+
 def _program(limits=(0.3, -0.2)):
     x = FEATURES.embedding(H)
     rows = {"a": cp.sum(x.a) <= limits[0], "b": -cp.sum(x.b) == limits[1]}
@@ -135,7 +148,7 @@ def test_the_slack_of_a_lower_bound_by_hand(known, weight, sign):
 
 
 @pytest.mark.parametrize("total", [False, True])
-def test_the_slack_of_a_convex_lower_bound_by_hand(known, total):
+def test_the_slack_of_a_convex_lower_bound_by_hand(known, total, monkeypatch):
     """That of a known model, with the least value over all laws in the place of the one law's."""
     x = FEATURES.embedding(H)
     a, b = (cp.sum(x.a), cp.sum(x.b)) if total else (x.a, x.b)
@@ -152,17 +165,46 @@ def test_the_slack_of_a_convex_lower_bound_by_hand(known, total):
     least = least_over_set(model, pieces, image.adjoint(cut.slope), magnitude, terms)
     shifts = abs(cut.constant) + cut.magnitude @ np.abs(image.offset)
     slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
+    reaches = []
+    monkeypatch.setattr(_lower, "cut_of", lambda *args: [cut_of(*args), reaches.append(args[-1])][0])
     bound = lower_bound(program, record, model, pieces)
+    assert np.array_equal(reaches[0], np.abs(image.offset) + image.spread(peaks))
     assert bound == least.value + cut.constant + cut.slope @ image.offset - slack
     assert lower_bound(program, Record(np.zeros(0), 1.0), model, pieces) is None
 
 
 def test_multipliers_of_a_clash_sum_to_one_up_to_rounding(known):
-    program = replace(_program(), units=np.ones(2))
-    for excess, fine in ((16, True), (18, False), (-16, True), (-18, False)):
-        record = Record(np.array([0.5, 0.5 + excess * EPS]), 0.0)
+    both, x = replace(_program(), units=np.ones(2)), FEATURES.embedding(H)
+    single = replace(bd.Problem(cp.Minimize(cp.sum(x.a)), [cp.sum(x.b) <= 0.3]).program(), units=np.ones(1))
+    cases = [(both, [0.5, 0.5 + excess * EPS], abs(excess) <= 16) for excess in (16, 18, -16, -18)]
+    cases += [(single, [1 + excess * EPS], excess <= 8) for excess in (8, 10)]
+    for program, gamma, fine in cases:
+        record = Record(np.array(gamma), 0.0)
         if fine:
             assert lower_bound(program, record, known.confidence_set, known.pieces) is not None
         else:
             with pytest.raises(bd.CertificateError, match="sum to 1 in units"):
                 lower_bound(program, record, known.confidence_set, known.pieces)
+
+
+def test_what_is_observed_pays_its_least_on_the_way_to_any_state():
+    """At the better end of its range for the sign of the cost; at the end of an episode, where episodes end."""
+    known = beginning(FEATURES, SHAPE, absorbing=(1,))
+    assert known.confidence_set.counts.support.open
+    signals = (0, Observed(lambda *_: 0.0, -2.0, 3.0)), (1, Observed(lambda *_: 0.0, -4.0, 5.0, at_end=True))
+    pieces = replace(known.pieces, observed=signals)
+    nothing = np.zeros((1, 0, S, A, known.confidence_set.counts.support.filled.shape[-1]))
+    rewards = ArrivalRewards((), nothing, nothing, nothing)
+    V = np.array([7.0, 1.0, 2.0, 3.0])
+    for theta, least in (([0.5, 2.0], 1 - 0.5 * 2 - 2 * 4), ([-0.5, -2.0], 1 - 0.5 * 3 - 2 * 5)):
+        W = _optimistic._payments(known.confidence_set, pieces, rewards, np.array(theta), V, 0)
+        assert np.array_equal(W[..., -1], np.full((S, A), least))
+
+
+@pytest.mark.parametrize("kind", ["least_over_set", "least_over_class", "least_over_laws"])
+def test_every_kind_of_model_has_its_own_least_value(known, kind, monkeypatch):
+    models = {"least_over_class": Plausible, "least_over_laws": LinearLaws}
+    model = object.__new__(models[kind]) if kind in models else known.confidence_set
+    monkeypatch.setattr(_lower, kind, lambda *_: Least(8.0, 0.5))
+    program = replace(_program(), limits=np.zeros(2), offset=0.0)
+    assert lower_bound(program, Record(np.zeros(2), 1.0), model, known.pieces) == 7.5
