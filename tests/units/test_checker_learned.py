@@ -1,5 +1,6 @@
 """Slacks of the checker of learned results, by hand, and least means against rational arithmetic."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -81,7 +82,7 @@ def test_the_slack_of_a_ball(radius):
         u = 1 + d * np.exp(log) / spread
         return phat @ np.log(u) + np.log(phat @ (1 / u)) - radius
 
-    y = np.exp(brentq(excess, -25, 30, xtol=1e-12)) / spread
+    y = math.exp(brentq(excess, -25, 30, xtol=1e-12)) / spread
     assert value[0] == pytest.approx(-40 + np.expm1(phat @ np.log(1 + d * y) - radius) / y, rel=1e-9)
     expected = (1 / y + spread) * (4 + 8) * EPS * (2 + np.log1p(spread * y)) + 4 * EPS * 40
     assert lost[0] == pytest.approx(expected, rel=1e-4, abs=0.0)
