@@ -26,12 +26,12 @@ budget = 2.5
 
 
 class Arena:
-    """A folder for sweeps, and one cache of compiled code for all their processes."""
+    """A folder for sweeps. Compiled code is kept for the next run of the tests, apart from that of others as in kills."""
 
     def __init__(self, folder):
         self.folder = folder
         self.cache = {
-            "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+            "JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"] + "-and-killed",
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         }

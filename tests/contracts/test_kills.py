@@ -26,13 +26,17 @@ SECONDS = [field.name for field in fields(LearnProgress)].index("seconds")
 
 
 class Arena:
-    """Folders for the runs, and one cache of compiled code and one parent for all their processes."""
+    """Folders for the runs, and one parent for all their processes.
+
+    Compiled code is kept for the next run of the tests, apart from that of others: a kill may leave half an entry,
+    which JAX then compiles again.
+    """
 
     def __init__(self, folder):
         self.folder = folder
         self.errors = folder / "errors.txt"
         environment = os.environ | {
-            "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+            "JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"] + "-and-killed",
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.certificate import EstimateRows, Estimates, at_embedding
+from bidual.certificate import EstimateRows, Estimates, evaluate_at
 from bidual.certificate._class import least_over_class
 from bidual.certificate._within import extreme_values
 from tests.classes import random_case
@@ -88,7 +88,7 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
     monkeypatch.setattr("bidual.certificate._within._MOST", 100 if few else 10)
     nothing = EstimateRows(np.zeros(0, dtype=np.int64), np.zeros((0, 3, 2)), np.zeros(0), np.zeros((0, 3, 2)), 0)
     lower, upper = extreme_values(program, nothing, table, case.model, case.pieces)
-    values = np.array([at_embedding(program, psi) for psi in embeddings(case, table)])
+    values = np.array([evaluate_at(program, psi) for psi in embeddings(case, table)])
     assert np.all(upper >= values.max(axis=0))
     assert np.all(lower <= values.min(axis=0))
     if few:

@@ -17,7 +17,7 @@ from bidual.models import Elliptical, LinearMDP
 from bidual.models.counts._counts import no_counts
 from bidual.models.counts._support import read_support
 from bidual.planners import ExtendedValueIteration
-from bidual.planners._rows import cheapest
+from bidual.planners._rows import choose_cheapest
 from tests.laws.test_optimistic import ball_reference
 from tests.learning import after, beginning, random_episodes
 from tests.linear import world
@@ -78,7 +78,9 @@ def test_rows_are_those_of_a_linear_program(seed, short):
 
 @float64
 def _cheapest(model, W):
-    return cheapest(jax.tree.map(lambda part: jnp.asarray(part[0]), model.rows.rows), jnp.asarray(W.transpose(2, 1, 0)))
+    return choose_cheapest(
+        jax.tree.map(lambda part: jnp.asarray(part[0]), model.rows.rows), jnp.asarray(W.transpose(2, 1, 0))
+    )
 
 
 def cases():

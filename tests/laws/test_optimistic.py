@@ -25,7 +25,7 @@ from bidual.learning.outputs import FinalBound
 from bidual.loop.primal_dual import primal_dual
 from bidual.models import BallRows, Knowledge, Tabular
 from bidual.planners import ExtendedValueIteration
-from bidual.planners._rows import cheapest
+from bidual.planners._rows import choose_cheapest
 from bidual.problem.convex import AffineProgram
 from tests.learning import SHAPE, World, after, beginning, episode, random_episodes, random_world, true_optimum
 
@@ -92,7 +92,7 @@ def ranges(W):
 def chosen_laws(frequencies, radius, W):
     with jax.enable_x64(True):
         rows = BallRows(jnp.asarray(frequencies.T[:, None]), jnp.asarray(radius[None]))
-        choice = jax.jit(cheapest)(rows, jnp.asarray(W.T[:, None]))
+        choice = jax.jit(choose_cheapest)(rows, jnp.asarray(W.T[:, None]))
         return np.asarray(choice.bound)[0], np.asarray(choice.law)[:, 0].T
 
 

@@ -265,7 +265,7 @@ def test_capital_grows_with_the_mean_and_the_bound_is_where_it_is_enough(uniform
     bets = _betting._bets(z, delta, uniform)
     capital = [_betting._log_capital(z, bets, m) for m in np.linspace(0, 0.999, 200)]
     assert np.all(np.diff(capital) >= -1e-12)
-    bound = _betting._smallest_refuted(z, delta, uniform)
+    bound = _betting._find_smallest_refuted(z, delta, uniform)
     if bound < 1:
         assert _betting._log_capital(z, bets, bound) >= -math.log(delta)
         assert _betting._log_capital(z, bets, bound - 2e-10) < -math.log(delta)
@@ -285,8 +285,8 @@ def test_ends_of_bets_move_outward():
     x = np.random.default_rng(0).random(50)
     span = bounds.Range.of(np.array([-1.0]), np.array([1.0]))
     z = span.to_unit(x[:, None])[:, 0]
-    above = _betting._smallest_refuted(0.5 + z, 0.1, uniform=False) - 0.5
-    below = 0.5 - _betting._smallest_refuted(0.5 - z, 0.1, uniform=False)
+    above = _betting._find_smallest_refuted(0.5 + z, 0.1, uniform=False) - 0.5
+    below = 0.5 - _betting._find_smallest_refuted(0.5 - z, 0.1, uniform=False)
     assert bounds.upper(x, -1.0, 1.0, 0.1) > span.from_unit(np.array([above]))[0]
     assert bounds.lower(x, -1.0, 1.0, 0.1) < span.from_unit(np.array([below]))[0]
 

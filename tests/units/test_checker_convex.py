@@ -8,7 +8,7 @@ import pytest
 
 import bidual as bd
 from bidual.certificate import Record, _convex, certify
-from bidual.certificate._convex import image_reach
+from bidual.certificate._convex import bound_image
 from bidual.certificate._cuts import cut_of, multipliers
 from bidual.certificate._evaluate import forward_error, kernels_of, minimum
 from bidual.certificate.rounding import EPS, value_slack
@@ -60,7 +60,7 @@ def test_images_stay_within_their_reach(known):
     image, peaks = known.program.image, np.broadcast_to(known.psi.peaks(), (H, known.psi.dimension))
     matrix = np.abs(image.matrix.toarray())
     size = peaks.sum(axis=0) if image.total else peaks.ravel()
-    assert image_reach(known, known.program) == exactly(np.abs(image.offset) + matrix @ size)
+    assert bound_image(known, known.program) == exactly(np.abs(image.offset) + matrix @ size)
 
 
 def _slack_of_cut(form, lam, reach):
@@ -70,7 +70,7 @@ def _slack_of_cut(form, lam, reach):
 
 
 def test_a_cut_by_hand(known):
-    lam, reach = known.record.gamma, image_reach(known, known.program)
+    lam, reach = known.record.gamma, bound_image(known, known.program)
     form = replace(known.program.main, c_y=-known.program.main.c_y)
     cut, G = cut_of(replace(known.program, main=form), known.record, reach), form.G_y.toarray()
     assert cut.constant == exactly(form.offset - lam @ form.h)
@@ -83,7 +83,7 @@ def test_a_cut_by_hand(known):
 def test_a_dual_bound_by_hand(known):
     """The error of the cut; of theta, which sums products of its terms; and of the constants."""
     program, image = known.program, known.program.image
-    cut = cut_of(program, known.record, image_reach(known, program))
+    cut = cut_of(program, known.record, bound_image(known, program))
     certificate = certify(known)
     matrix = np.abs(image.matrix.toarray())
     magnitude = cut.magnitude @ matrix
@@ -110,13 +110,13 @@ def test_the_error_of_an_image_by_hand(known):
     terms = (matrix != 0).sum(axis=1) + 2
     relative = forward_error(known.mdp, kernels)
     expected = relative * np.abs(matrix) @ size + terms * EPS * (np.abs(matrix) @ size + np.abs(image.offset))
-    assert _convex._image_error(known, program, kernels, embedding) == exactly(expected)
+    assert _convex._bound_image_error(known, program, kernels, embedding) == exactly(expected)
 
 
 def test_values_are_enclosed_with_their_rounding(known):
     program, kernels = known.program, kernels_of(known.mdp)
     certificate = certify(known)
-    error = _convex._image_error(known, program, kernels, certificate.embedding)
+    error = _convex._bound_image_error(known, program, kernels, certificate.embedding)
     y = program.image(certificate.embedding)
     low, high = program.functions.enclosures(y, known.auxiliary, error)
     room = np.append(certificate.resolution.value, certificate.resolution.g)
@@ -161,7 +161,7 @@ def test_a_clash_is_proved_in_any_units_of_its_multipliers(clash):
         other = certify(replace(clash, record=replace(record, gamma=factor * record.gamma)))
         assert other.conflict == pytest.approx(certificate.conflict, rel=1e-9)
     # What differs by rounding is as it was stored; no multiple of -1 or 0 proves anything.
-    reach = image_reach(clash, clash.program)
+    reach = bound_image(clash, clash.program)
     slack = _slack_of_cut(clash.program.violation, record.gamma, reach)
     assert cut_of(clash.program, record, reach).slack == exactly(slack)
     for excess, kept in ((0.5e-6, True), (-0.5e-6, True), (1.5e-6, False), (-1.5e-6, False)):
@@ -196,15 +196,15 @@ def test_a_bound_above_what_the_policy_proves_is_an_error(known, monkeypatch):
 
 def test_two_evaluations_that_disagree_are_an_error(known, monkeypatch):
     program = known.program
-    theta = program.image.adjoint(cut_of(program, known.record, image_reach(known, program)).slope)
+    theta = program.image.adjoint(cut_of(program, known.record, bound_image(known, program)).slope)
     slack = value_slack(known.mdp, known.psi, np.abs(theta)[None], 1)[0]
     forward = np.vdot(theta, certify(known).embedding)
     for factor in (-1.0, 1.0):
         moved = float(forward + factor * (2 + known.mdp.num_states) * slack * 0.98)
-        monkeypatch.setattr(_convex, "backward_value", lambda *_, moved=moved: moved)
+        monkeypatch.setattr(_convex, "evaluate_backward", lambda *_, moved=moved: moved)
         certify(known)
         moved = float(forward + factor * (2 + known.mdp.num_states) * slack * 1.02)
-        monkeypatch.setattr(_convex, "backward_value", lambda *_, moved=moved: moved)
+        monkeypatch.setattr(_convex, "evaluate_backward", lambda *_, moved=moved: moved)
         with pytest.raises(bd.CertificateError, match="two evaluations of the policy disagree"):
             certify(known)
 

@@ -119,7 +119,7 @@ def test_the_slack_of_a_set_by_hand(known):
 def test_errors_of_steps_add_up(known, monkeypatch):
     """Of every step that of its worst row, and that of the start."""
     lost = np.linspace(0.0, 1.0, S * A).reshape(S, A)
-    monkeypatch.setattr(_optimistic, "_rows", lambda *_: (np.zeros((S, A)), lost))
+    monkeypatch.setattr(_optimistic, "_minimise_rows", lambda *_: (np.zeros((S, A)), lost))
     monkeypatch.setattr(_optimistic, "_start", lambda *_: (0.0, 0.5))
     theta = np.ones((H, 2))
     assert least_over_set(known.confidence_set, known.pieces, theta, 0 * theta, 3).error == H * 1.0 + 0.5

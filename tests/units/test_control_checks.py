@@ -1,6 +1,7 @@
 """Claims about learned policies of controls, derived again from their files; forged ones are refused."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,20 +13,17 @@ from bidual.world.policies import CONTROLS
 pytest.importorskip("gymnasium")
 
 
-@pytest.fixture(scope="module")
-def learned():
-    """One with a bound on all policies and a limit that is bounded, and one with a curved objective."""
-    found = {}
-    for name in ("lqr-effort", "pointmass-match"):
-        task = bd.tasks.find(name).build()
-        explorer = replace(task.explorer, sampler=bd.control.icem(16, 3))
-        found[name] = bd.learn(task.problem, task.env, task.model, episodes=3, evaluation=6, explorer=explorer)
-    return found
+@cache
+def _learn(name):
+    """Learn one with a bound on all policies and a limit that is bounded, or one with a curved objective."""
+    task = bd.tasks.find(name).build()
+    explorer = replace(task.explorer, sampler=bd.control.icem(16, 3))
+    return bd.learn(task.problem, task.env, task.model, episodes=3, evaluation=6, explorer=explorer)
 
 
 @pytest.mark.parametrize("name", ["lqr-effort", "pointmass-match"])
-def test_what_was_saved_is_derived_again(learned, tmp_path, name):
-    solution = learned[name]
+def test_what_was_saved_is_derived_again(tmp_path, name):
+    solution = _learn(name)
     solution.save(tmp_path / "x.bidual")
     check = bd.check(tmp_path / "x.bidual")
     assert check.claims["value"] == solution.value
@@ -47,8 +45,8 @@ def test_without_evaluation_the_value_is_the_models(tmp_path):
     assert "told and not certified" in str(check)
 
 
-def test_a_policy_alone_claims_nothing(learned, tmp_path):
-    learned["lqr-effort"].policy.save(tmp_path / "x.bidual")
+def test_a_policy_alone_claims_nothing(tmp_path):
+    _learn("lqr-effort").policy.save(tmp_path / "x.bidual")
     with pytest.raises(bd.CertificateError, match="without claims that could be checked"):
         bd.check(tmp_path / "x.bidual")
 
@@ -83,9 +81,9 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forgery", FORGED)
-def test_forged_claims_and_evidence_are_refused(learned, tmp_path, forgery):
+def test_forged_claims_and_evidence_are_refused(tmp_path, forgery):
     """Each changes something that the claims rest on: either they are no longer what follows, or it makes no sense."""
-    learned["lqr-effort"].save(tmp_path / "x.bidual")
+    _learn("lqr-effort").save(tmp_path / "x.bidual")
     words, arrays = archive.read(tmp_path / "x.bidual", CONTROLS)
     words = {key: value for key, value in words.items() if key not in ("format", "kind", "sha256")}
     FORGED[forgery](words, arrays)

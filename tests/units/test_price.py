@@ -9,7 +9,7 @@ import pytest
 import bidual as bd
 from bidual.solving.pricing import _search
 from bidual.solving.pricing._curve import Enclosure
-from bidual.solving.pricing._sweep import halving
+from bidual.solving.pricing._sweep import order_by_halving
 from tests.helpers import keep_few, occupancy_optimum, occupancy_program, random_instance
 
 # HiGHS keeps a limit to 1e-7, which a price turns into so much of the objective.
@@ -98,7 +98,7 @@ def test_the_price_at_the_tightest_limit_is_the_gain_of_a_little_more(seed):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 20, 33])
 def test_halving_takes_every_limit_once_and_between_two_done(n):
-    order = halving(n)
+    order = order_by_halving(n)
     assert sorted(order) == list(range(n))
     for place, i in enumerate(order[2:], start=2):
         assert min(order[:place]) < i < max(order[:place])

@@ -9,13 +9,13 @@ import pytest
 
 from bidual._base.text import printable
 from bidual.cli import main
-from bidual.cli._output import report, reserved_stdout, show
+from bidual.cli._output import report, reserve_stdout, show
 
 
 def test_only_results_reach_standard_output(capfd):
     """Neither a descriptor, nor a child, nor a print; not even one that was made before."""
     early = sys.stdout
-    with reserved_stdout():
+    with reserve_stdout():
         os.write(1, b"descriptor\n")
         subprocess.run([sys.executable, "-S", "-c", "print('child')"], check=True)
         print("print")
@@ -28,7 +28,7 @@ def test_only_results_reach_standard_output(capfd):
 
 
 def test_standard_output_comes_back_after_a_failure(capfd):
-    with pytest.raises(KeyError), reserved_stdout():
+    with pytest.raises(KeyError), reserve_stdout():
         raise KeyError
     os.write(1, b"here\n")
     assert capfd.readouterr() == ("here\n", "")

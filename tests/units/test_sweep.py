@@ -15,7 +15,7 @@ from bidual.cli.distributed import Failure, WorkerPool, dask, distribute, local,
 from bidual.cli.sweep import _command, _estimate, _progress
 from bidual.cli.sweep._jobs import Job, JobRecord, check_jobs, read_finished
 from bidual.cli.sweep._spec import options_for_all, read_spec
-from bidual.cli.sweep._summary import summary, table
+from bidual.cli.sweep._summary import format_table, summarise_jobs
 from bidual.learning.runs._lock import RunLock
 from bidual.learning.runs._manifest import new_manifest, write_manifest
 from tests import sweeps
@@ -362,19 +362,19 @@ RECORDS = [
 
 
 def test_a_line_per_combination():
-    a, b, c = summary(RECORDS)
+    a, b, c = summarise_jobs(RECORDS)
     assert (a.group, a.runs, a.failed, a.value, a.gap, a.gaps) == ("a", 2, 0, 2.0, 0.5, 1)
     assert (a.value_spread, a.gap_spread) == (pytest.approx(2**0.5), None)
     assert (a.violation, a.certified) == (0.25, 1)
     assert (b.runs, b.failed, b.violation, b.certified) == (1, 1, None, 0)
     assert (c.runs, c.failed, c.value) == (0, 1, None)
-    assert table([a, b, c]).splitlines() == [
+    assert format_table([a, b, c]).splitlines() == [
         "   runs    value      gap  violation at most  certified feasible  failed",
         "a     2  2 ± 1.4  0.5 (1)               0.25                 1/2       -",
         "b     1        1     -0.5        not bounded                 0/1       1",
         "c     0        -        -                  -                   -       1",
     ]
-    assert "failed" not in table([a])
+    assert "failed" not in format_table([a])
 
 
 def test_exit_codes():

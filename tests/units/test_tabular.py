@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import bidual as bd
-from bidual.learning.outputs import Payments, mean_embedding, regret_of
+from bidual.learning.outputs import Payments, compute_regret, mean_embedding
 from bidual.learning.setup import set_up
 from bidual.models import Tabular
 from bidual.models.counts._posterior import draw_posterior
@@ -499,7 +499,7 @@ def test_regret_is_that_of_brute_force(kind):
     policies = [DeterministicPolicy(rng.integers(0, A, (H, S)), A) for _ in range(4)]
     executed = [policies[i] for i in (0, 0, 1, 2, 1, 3, 3, 0)]
     optimum = -0.7
-    found = regret_of(program, psi, WORLD.mdp, executed, optimum)
+    found = compute_regret(program, psi, WORLD.mdp, executed, optimum)
     embeddings = [embedding(WORLD.mdp, psi, policy) for policy in executed]
 
     def values(psi_mean):

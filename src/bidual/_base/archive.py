@@ -92,7 +92,7 @@ def read(
     try:
         if not target.is_file():
             raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
-        with _opened(target) as archive:
+        with _open_zip(target) as archive:
             manifest, blob = read_json(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
         actual = digest(manifest, blob)
@@ -120,14 +120,14 @@ def read(
 def read_kind(path: str | os.PathLike[str]) -> str | None:
     """Read the kind that a file claims to be; None where it cannot be read, which `read` reports."""
     try:
-        with _opened(path) as archive:
+        with _open_zip(path) as archive:
             return read_json(_entry(archive, _MANIFEST))["kind"]
     except MALFORMED:
         return None
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+def _open_zip(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
     """Open a file whose list of parts is short: a long one would be read whole."""
     with Path(path).open("rb") as file:
         check_zip(file)

@@ -15,9 +15,9 @@ from bidual.certificate._estimates import EstimateRows as EstimateRows
 from bidual.certificate._estimates import Estimates as Estimates
 from bidual.certificate._estimates import Round as Round
 from bidual.certificate._estimates import Spans as Spans
-from bidual.certificate._estimates import at_embedding as at_embedding
-from bidual.certificate._estimates import of_round as of_round
-from bidual.certificate._estimates import worst_corner as worst_corner
+from bidual.certificate._estimates import bound_at_worst_corner as bound_at_worst_corner
+from bidual.certificate._estimates import estimate_round as estimate_round
+from bidual.certificate._estimates import evaluate_at as evaluate_at
 from bidual.certificate._lower import lower_bound as lower_bound
 from bidual.certificate._mixtures import MixtureBounds as MixtureBounds
 from bidual.certificate._mixtures import Mixtures as Mixtures
@@ -29,7 +29,7 @@ from bidual.certificate._types import Certificate as Certificate
 from bidual.certificate._types import Evidence as Evidence
 from bidual.certificate._types import Record as Record
 from bidual.certificate._types import Resolution as Resolution
-from bidual.certificate._types import users_bounds as users_bounds
+from bidual.certificate._types import to_user_sense as to_user_sense
 from bidual.certificate._within import narrow_by_class as narrow_by_class
 
 

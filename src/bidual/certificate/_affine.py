@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
-from bidual.certificate._evaluate import check_policy, expected_start, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, Record, of_policy, with_record_bound
+from bidual.certificate._evaluate import average_start, check_policy, kernels_of, minimum, roll_out
+from bidual.certificate._types import Certificate, Evidence, Record, certify_policy, with_record_bound
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import AffineProgram
 
@@ -23,13 +23,13 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
     _check_numbers(evidence, program)
     check_policy(evidence)
-    record = _normalised(evidence.record, program)
+    record = _normalise(evidence.record, program)
     evidence = replace(evidence, record=record)
     kernels = kernels_of(evidence.mdp)
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
-    certificate = of_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
+    certificate = certify_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
     bound, slack = _dual_bound(evidence, program, kernels)
     if record.objective_weight != 0:
         _check_weak_duality(certificate, record, bound)
@@ -67,7 +67,7 @@ def _evaluate(
             pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1)
         Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
         V = np.einsum("sa,sai->si", evidence.policy.table[h], Q)
-    values = np.array([expected_start(mdp, V[:, i]) for i in range(len(rows))])
+    values = np.array([average_start(mdp, V[:, i]) for i in range(len(rows))])
     slack = value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
         np.append(program.offset, program.limits)
     )
@@ -80,7 +80,7 @@ def _check_numbers(evidence: Evidence, program: AffineProgram) -> None:
         raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
 
 
-def _normalised(record: Record, program: AffineProgram) -> Record:
+def _normalise(record: Record, program: AffineProgram) -> Record:
     """Check a record, and scale a ray so that its multipliers sum to 1 in units: a positive multiple proves as much."""
     gamma, weight = record.gamma, record.objective_weight
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):

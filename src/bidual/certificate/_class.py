@@ -46,13 +46,13 @@ def least_over_class(
     (S, A), last = allowed.shape, len(theta) - 1
     V, error = np.zeros((1, S)), 0.0
     for h in reversed(range(len(theta))):
-        laws = laws_of(model, h, only=h == last and not rewards.positions)
+        laws = select_laws(model, h, only=h == last and not rewards.positions)
         room = max(1, min(_MOST, _LARGE // (S * A * max(len(laws.dense), 1))))
         if len(V) * len(laws.dense) > room:
             V = V.min(axis=0, keepdims=True)
-        arrivals = _expected_arrivals(model, rewards, theta[h], laws, h)
+        arrivals = _expect_arrivals(model, rewards, theta[h], laws, h)
         Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrivals[:, None]
-        error += laws.defect * float(np.abs(V).max() + _largest(rewards, theta[h], h))
+        error += laws.defect * float(np.abs(V).max() + _bound_signals(rewards, theta[h], h))
         V = _action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
         V = V if len(V) <= room else V.min(axis=0, keepdims=True)
     value, lost = _start(model, V)
@@ -69,7 +69,7 @@ def _action_values(
     return np.einsum("kbsa,sa->kbs", np.where(allowed, Q, 0.0), actions)
 
 
-def laws_of(model: Plausible, h: int, *, only: bool) -> DenseLaws:
+def select_laws(model: Plausible, h: int, *, only: bool) -> DenseLaws:
     """Return all candidates of a step that may be true; with `only`, the first of them."""
     factors = model.factors[h]
     numbers = np.flatnonzero(model.inside[h, : factors.count])
@@ -84,7 +84,7 @@ def laws_of(model: Plausible, h: int, *, only: bool) -> DenseLaws:
     return DenseLaws(dense, float(((missing + rounding) * row).max()))
 
 
-def _expected_arrivals(
+def _expect_arrivals(
     model: Plausible, rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], laws: DenseLaws, h: int
 ) -> Float[np.ndarray, "k S A"]:
     """Return the least expected value of the signals on arrival."""
@@ -100,7 +100,7 @@ def _expected_arrivals(
     return np.sum(laws.dense * everywhere, axis=-1)
 
 
-def _largest(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: int) -> float:
+def _bound_signals(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: int) -> float:
     if not rewards.positions:
         return 0.0
     t = np.abs(theta[list(rewards.positions)])

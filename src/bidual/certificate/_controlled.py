@@ -18,9 +18,9 @@ from bidual.certificate._estimates import (
     Estimates,
     Round,
     Spans,
-    at_embedding,
+    estimate_round,
+    evaluate_at,
     image_rows,
-    of_round,
     resolution_of,
 )
 from bidual.certificate._lower import lower_bound
@@ -65,7 +65,7 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
     return Certificate(
         value=float(estimates.mean[0]),
         upper=float(estimates.upper[0]),
-        lower=_lower(evidence),
+        lower=_bound_optimum(evidence),
         conflict=None,
         g=g,
         violations=program.violations(g),
@@ -76,7 +76,7 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
     )
 
 
-def _lower(evidence: ControlEvidence) -> float | None:
+def _bound_optimum(evidence: ControlEvidence) -> float | None:
     record, laws = evidence.record, evidence.laws
     if record is None or laws is None or record.objective_weight != 1.0:
         return None
@@ -87,9 +87,11 @@ def _lower(evidence: ControlEvidence) -> float | None:
 def _estimates(evidence: ControlEvidence) -> Estimates:
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
-        mean = np.full(1 + program.equality.size, np.nan) if embedding is None else at_embedding(program, embedding)
+        mean = np.full(1 + program.equality.size, np.nan) if embedding is None else evaluate_at(program, embedding)
         return Estimates.unbounded(mean, 0)
-    found = (of_round(program, evidence.linear, evidence.corners, evidence.split, seen) for seen in evidence.rounds)
+    found = (
+        estimate_round(program, evidence.linear, evidence.corners, evidence.split, seen) for seen in evidence.rounds
+    )
     return reduce(Estimates.combine, found)
 
 

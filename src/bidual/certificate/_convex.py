@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from bidual._base.errors import CertificateError, ProblemError
 from bidual.certificate._cuts import AffineCut, cut_of, multipliers
-from bidual.certificate._evaluate import backward_value, check_policy, forward_error, kernels_of, minimum, roll_out
-from bidual.certificate._types import Certificate, Evidence, of_policy, with_record_bound
+from bidual.certificate._evaluate import check_policy, evaluate_backward, forward_error, kernels_of, minimum, roll_out
+from bidual.certificate._types import Certificate, Evidence, certify_policy, with_record_bound
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import ConvexProgram
 
@@ -24,7 +24,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     certificate = _evaluate(evidence, program, kernels, visits, embedding)
-    cut = cut_of(program, record, image_reach(evidence, program))
+    cut = cut_of(program, record, bound_image(evidence, program))
     if cut is None:
         return certificate  # and no bound
     theta = program.image.adjoint(cut.slope)
@@ -38,7 +38,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     return with_record_bound(certificate, record, bound, slack)
 
 
-def image_reach(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
+def bound_image(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:
     """Bound the absolute values of the images of all policies."""
     peaks = np.broadcast_to(evidence.psi.peaks(), (evidence.mdp.horizon, evidence.psi.dimension))
     return np.abs(program.image.offset) + program.image.spread(peaks)
@@ -58,17 +58,17 @@ def _evaluate(
             "objective or constraints are not defined at any policy that was found (the logarithm of 0, for example): "
             "add a constraint that keeps the policy inside the domain"
         )
-    error = _image_error(evidence, program, kernels, embedding)
+    error = _bound_image_error(evidence, program, kernels, embedding)
     # Interval arithmetic over the box of the image: derivatives are 0 or jump where optima like to be.
     low, high = program.functions.enclosures(y, evidence.auxiliary, error)
     values = np.append(value, g)
     slack = np.where(np.append(False, program.equality), np.maximum(high - values, values - low), high - values)
     slack = np.maximum(slack, 0.0) + 4 * EPS * np.abs(values)  # their differences are rounded, and the sum will be
     f_slack, g_slack = float(slack[0]), slack[1:]
-    return of_policy(program, (value, f_slack), (g, g_slack), embedding, visits)
+    return certify_policy(program, (value, f_slack), (g, g_slack), embedding, visits)
 
 
-def _image_error(
+def _bound_image_error(
     evidence: Evidence, program: ConvexProgram, kernels: list[sp.csr_array], embedding: Float[np.ndarray, "H d"]
 ) -> Float[np.ndarray, "n"]:
     """Bound the rounding error of the image of the policy."""
@@ -118,7 +118,7 @@ def _check_second_opinion(
     embedding: Float[np.ndarray, "H d"],
 ) -> None:
     """Check that theta . Psi of the policy agrees forward and backward."""
-    forward, backward = float(np.vdot(theta, embedding)), backward_value(evidence, kernels, theta)
+    forward, backward = float(np.vdot(theta, embedding)), evaluate_backward(evidence, kernels, theta)
     slack = float(value_slack(evidence.mdp, evidence.psi, np.abs(theta)[None], 1)[0])
     if not abs(forward - backward) <= (2.0 + evidence.mdp.num_states) * slack:
         raise CertificateError(f"two evaluations of the policy disagree: {backward!r} backward, {forward!r} forward")

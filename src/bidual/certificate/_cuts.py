@@ -33,7 +33,7 @@ def cut_of(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]
             "the bound rests on derivatives at a point, which prove nothing where they are no subgradients (earlier "
             "versions wrote such files for functions of many numbers): solve again, and save that"
         )
-    return _from_multipliers(program, record, reach) if _has_multipliers(program, record) else None
+    return _cut_from_multipliers(program, record, reach) if _has_multipliers(program, record) else None
 
 
 def multipliers(program: AbstractProgram, record: Record) -> Float[np.ndarray, "m"]:
@@ -47,7 +47,7 @@ def _has_multipliers(program: ConvexProgram, record: Record) -> bool:
     return record.gamma.size > 0 or (form is not None and form.h.size == 0 and not np.any(form.c_u))
 
 
-def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> AffineCut:
+def _cut_from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]) -> AffineCut:
     """Return the cut of multipliers of the cone form, which must have an exactly feasible vector nearby."""
     weight, lam = record.objective_weight, record.gamma
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(lam)):
@@ -56,7 +56,7 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     if form is None or lam.shape != form.h.shape:
         raise CertificateError(f"the record has {lam.size} multipliers, which do not fit the problem's cone form")
     if weight == 0:
-        lam = _in_units(form, lam)
+        lam = _scale_to_units(form, lam)
     room = movement(form, lam)
     lost = form.cones.outside(lam, room)
     if lost:
@@ -70,7 +70,7 @@ def _from_multipliers(program: ConvexProgram, record: Record, reach: Float[np.nd
     return AffineCut(form.constant(lam), form.slope(lam), magnitude, terms, rounding + moved)
 
 
-def _in_units(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
+def _scale_to_units(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
     """Scale multipliers of a least violation to this form's units: files may hold those of other units.
 
     The violation is the one variable with a cost, and every other equation is homogeneous.

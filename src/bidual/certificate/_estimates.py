@@ -114,22 +114,22 @@ class Estimates:
         return np.where(equality, np.maximum(np.abs(low), np.abs(high)), np.maximum(high, 0.0))
 
 
-def at_embedding(program: AbstractProgram, embedding: Float[np.ndarray, "H d"]) -> Float[np.ndarray, "rows"]:
+def evaluate_at(program: AbstractProgram, embedding: Float[np.ndarray, "H d"]) -> Float[np.ndarray, "rows"]:
     """Evaluate f and g at an embedding."""
     return np.append(*program.at(embedding))
 
 
-def of_round(
+def estimate_round(
     program: AbstractProgram, linear: Spans, corners: Spans | None, split: Split | Alone, seen: Round
 ) -> Estimates:
     """Estimate a policy from one round: curved functionals at the mean embedding, linear ones with intervals."""
     empty = np.zeros(1 + program.equality.size)
-    mean = empty if seen.embedding is None else at_embedding(program, seen.embedding)
+    mean = empty if seen.embedding is None else evaluate_at(program, seen.embedding)
     found = Estimates.unbounded(mean, len(seen.values), (seen,))
     claims = linear.numbers.size + (corners is not None)
     delta_lower, delta_upper = split.evaluation(seen.number, max(1, claims))
     if corners is not None and seen.image is not None and program.curved is not None:
-        found.upper[:] = worst_corner(
+        found.upper[:] = bound_at_worst_corner(
             program.curved, corners, seen.image, delta_lower + delta_upper, uniform=seen.uniform
         )
     for samples, place, low, high in zip(seen.values.T, *linear, strict=True):
@@ -139,7 +139,7 @@ def of_round(
     return found
 
 
-def worst_corner(
+def bound_at_worst_corner(
     program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float, *, uniform: bool = False
 ) -> Float[np.ndarray, "rows"]:
     """Bound f and g from above, jointly with probability 1 - delta."""
@@ -148,10 +148,10 @@ def worst_corner(
         bounds.interval(samples, float(low), float(high), share, uniform=uniform)
         for samples, low, high in zip(image.T, spans.low, spans.high, strict=True)
     ]
-    return at_corners(program, ends)
+    return bound_over_box(program, ends)
 
 
-def at_corners(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Float[np.ndarray, "rows"]:
+def bound_over_box(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Float[np.ndarray, "rows"]:
     """Bound f and g from above over a box, given the interval of every number."""
     values = [program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
     worst = np.max([np.append(f, g) for f, g in values], axis=0)

@@ -20,16 +20,16 @@ def minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.nda
     for h in reversed(range(mdp.horizon)):
         Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(forbidden.shape)
         V = np.where(forbidden, np.inf, Q).min(axis=1)
-    return expected_start(mdp, V)
+    return average_start(mdp, V)
 
 
-def backward_value(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
+def evaluate_backward(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
     """Compute theta . Psi of the policy, by evaluating it backward."""
     V = np.zeros(evidence.mdp.num_states)
     for h in reversed(range(evidence.mdp.horizon)):
         Q = evidence.psi.pay(theta[h], h) + (kernels[h % len(kernels)] @ V).reshape(evidence.mdp.actions.shape)
         V = np.einsum("sa,sa->s", evidence.policy.table[h], Q)
-    return expected_start(evidence.mdp, V)
+    return average_start(evidence.mdp, V)
 
 
 def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
@@ -75,12 +75,12 @@ def roll_out(
     return visits, embedding
 
 
-def expected_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
+def average_start(mdp: TabularMDP, V: Float[np.ndarray, "S"]) -> float:
     """Compute E V(s_1), with an exactly rounded sum: the start law may have many states."""
-    return float(expected_starts(mdp, V[None])[0])
+    return float(average_starts(mdp, V[None])[0])
 
 
-def expected_starts(mdp: TabularMDP, V: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n"]:
+def average_starts(mdp: TabularMDP, V: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n"]:
     """Compute E V(s_1) of n functions."""
     start = np.flatnonzero(mdp.initial)
     return np.array([math.fsum(terms) for terms in (mdp.initial[start] * V[:, start]).tolist()])

@@ -41,7 +41,7 @@ def _convex(
     magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
     terms = cut.terms + int(np.diff(image.matrix.tocsc().indptr).max(initial=0))
     shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
-    least = _least(model, pieces, theta, magnitude, terms)
+    least = _bound_least(model, pieces, theta, magnitude, terms)
     slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
     return least.value + cut.constant + float(cut.slope @ image.offset) - slack
 
@@ -58,11 +58,11 @@ def _affine(
         raise CertificateError("the multipliers of a clash must sum to 1 in units")
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
-    least = _least(model, pieces, program.theta(gamma, weight), magnitude, gamma.size + 1)
+    least = _bound_least(model, pieces, program.theta(gamma, weight), magnitude, gamma.size + 1)
     return least.value + weight * program.offset - float(gamma @ program.limits) - least.error - 4 * EPS * constants
 
 
-def _least(
+def _bound_least(
     model: Rectangular | Plausible | LinearLaws,
     pieces: Pieces,
     theta: Float[np.ndarray, "H d"],

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from bidual._base.errors import CertificateError
 from bidual._base.types import at_step
-from bidual.certificate._evaluate import expected_starts, kernels_of
+from bidual.certificate._evaluate import average_starts, kernels_of
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import AffineProgram
 from bidual.problem.features import Psi
@@ -103,7 +103,7 @@ def _evaluate_group(
         chances[new] = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken[new], axis=0)
         arrivals[new] = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken[new], axis=0) + block[new]
         V = np.stack([law @ values for values in V]) + pay.take(taken, axis=1)
-    return expected_starts(mdp, V.reshape(len(rows) * k, S)).reshape(len(rows), k).T
+    return average_starts(mdp, V.reshape(len(rows) * k, S)).reshape(len(rows), k).T
 
 
 def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
@@ -123,7 +123,7 @@ def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
     terms = gamma.shape[1] + 1
     constants = abs(program.offset) + terms * np.sum(np.abs(gamma) * np.abs(evidence.limits), axis=1)
     slack = value_slack(mdp, psi, magnitude, terms) + 4 * EPS * constants
-    least = expected_starts(mdp, V.T)
+    least = average_starts(mdp, V.T)
     return least + program.offset - np.sum(gamma * evidence.limits, axis=1) - slack
 
 

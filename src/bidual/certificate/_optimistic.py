@@ -30,7 +30,7 @@ def least_over_set(
     V, error = np.zeros(S), 0.0
     for h in reversed(range(len(theta))):
         W = _payments(model, pieces, rewards, theta[h], V, h)
-        row, lost = _rows(model, W, h)
+        row, lost = _minimise_rows(model, W, h)
         Q = pieces.psi.pay(theta[h], h) + row
         V = np.where(support.allowed, Q, np.inf).min(axis=1)
         error += float(lost.max())
@@ -66,7 +66,7 @@ def _payments(
     return np.concatenate([W, everywhere.min(axis=-1)[..., None]], axis=-1)
 
 
-def _rows(
+def _minimise_rows(
     model: Rectangular, W: Float[np.ndarray, "S A k"], h: int
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
     if isinstance(model, Elliptical):

@@ -72,7 +72,7 @@ def _prepare_setting(
 ) -> _Setting | None:
     n, m, constant = laws.sizes
     size = 1 + 3 * n + m
-    forms = np.stack([_homogeneous(*form) for form in laws.forms])
+    forms = np.stack([_homogenise(*form) for form in laws.forms])
     seen = np.r_[0 : 1 + n + m, 1 + 2 * n + m : size]  # (1, s, u, s')
     costs, sizes = np.zeros((len(theta), size, size)), np.zeros((len(theta), size, size))
     costs[:, seen[:, None], seen] = np.tensordot(theta, forms, axes=1)
@@ -82,7 +82,7 @@ def _prepare_setting(
     moved[:, 1 : 1 + n] += np.eye(n)
     moved[:, 0] = laws.W[:, n + m] if constant else 0.0
     moved[:, 1 + n + m :] = np.eye(n)
-    above = _above_inverse(laws.precision)
+    above = _bound_inverse(laws.precision)
     if above is None or not np.isfinite(laws.radius):
         return None
     phi = np.append(np.arange(1, 1 + n + m), [0] if constant else []).astype(np.int64)
@@ -94,7 +94,7 @@ def _prepare_setting(
     return _Setting(costs, sizes, np.concatenate([np.eye(1 + 2 * n + m), moved]), price, laws.deviation**2, roundings)
 
 
-def _homogeneous(form: Float[np.ndarray, "x x"], slope: Float[np.ndarray, "x"], constant: float) -> np.ndarray:
+def _homogenise(form: Float[np.ndarray, "x x"], slope: Float[np.ndarray, "x"], constant: float) -> np.ndarray:
     """Return a quadratic function of x as a form of (1, x)."""
     return np.block([[np.full((1, 1), constant), slope[None]], [slope[:, None], form]])
 
@@ -112,7 +112,7 @@ def _prove_bound(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) ->
             N[0, 0] += np.diagonal(N)[-n:] @ setting.variance
             added[0, 0] += np.diagonal(added)[-n:] @ setting.variance
             Q = setting.lift.T @ N @ setting.lift
-            found = _below(Q, np.abs(setting.lift).T @ added @ np.abs(setting.lift), setting.roundings, n + 1)
+            found = _bound_below(Q, np.abs(setting.lift).T @ added @ np.abs(setting.lift), setting.roundings, n + 1)
             if found is None:
                 return _NOTHING
             G = found
@@ -120,7 +120,7 @@ def _prove_bound(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) ->
         return Least(float(value), float(setting.roundings * largest)) if np.isfinite(value) else _NOTHING
 
 
-def _below(
+def _bound_below(
     Q: Float[np.ndarray, "y y"], sizes: Float[np.ndarray, "y y"], roundings: float, a: int
 ) -> Float[np.ndarray, "a a"] | None:
     """Return a form of the first `a` numbers that is nowhere above Q; None if this cannot be proved.
@@ -157,7 +157,7 @@ def _is_positive_definite(matrix: Float[np.ndarray, "k k"], unsure: Float[np.nda
     return bool(np.linalg.eigvalsh(least * np.outer(units, units))[0] > 64 * len(matrix) ** 2 * EPS)
 
 
-def _above_inverse(precision: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"] | None:
+def _bound_inverse(precision: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"] | None:
     """Return a matrix that is provably above the inverse.
 
     If T Lambda T' is within rho < 1 of the identity, Lambda >= (1 - rho) T^-1 T^-T and Lambda^-1 <= T'T / (1 - rho),

@@ -23,9 +23,9 @@ from bidual.certificate._estimates import (
     Estimates,
     Round,
     Spans,
-    at_embedding,
+    estimate_round,
+    evaluate_at,
     image_rows,
-    of_round,
     resolution_of,
 )
 from bidual.certificate._lower import lower_bound
@@ -110,12 +110,12 @@ def _bounds_of_record(evidence: SampledEvidence) -> tuple[float | None, float | 
 def _estimates(evidence: SampledEvidence, rows: EstimateRows) -> Estimates:
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
-        mean = np.full(1 + program.equality.size, np.nan) if embedding is None else at_embedding(program, embedding)
+        mean = np.full(1 + program.equality.size, np.nan) if embedding is None else evaluate_at(program, embedding)
         return Estimates.unbounded(mean, 0)
     found = []
     for seen in evidence.rounds:
         _check_second_opinion(evidence, rows, seen)
-        found.append(of_round(program, evidence.linear, evidence.corners, evidence.split, seen))
+        found.append(estimate_round(program, evidence.linear, evidence.corners, evidence.split, seen))
     return reduce(Estimates.combine, found)
 
 

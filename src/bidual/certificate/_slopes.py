@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from bidual.certificate._convex import image_reach
+from bidual.certificate._convex import bound_image
 from bidual.certificate._cuts import cut_of, multipliers
 from bidual.certificate._types import Evidence
 from bidual.certificate.verify import NotDecidedError
@@ -46,7 +46,7 @@ def slopes_of(
         stored: the expressions as JSON values, as they are saved.
         arrays: and their constants.
     """
-    cut = cut_of(program, evidence.record, image_reach(evidence, program))
+    cut = cut_of(program, evidence.record, bound_image(evidence, program))
     if cut is None:  # a record without multipliers proves nothing
         return {"multipliers": np.zeros(program.units.size)}
     gamma = multipliers(program, evidence.record)

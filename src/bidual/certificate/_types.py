@@ -76,10 +76,10 @@ class Certificate:
         """
         if self.conflict is not None:
             return None, None
-        return users_bounds(self.lower, self.upper if self.feasible(program) else None, maximises=maximises)
+        return to_user_sense(self.lower, self.upper if self.feasible(program) else None, maximises=maximises)
 
 
-def of_policy(
+def certify_policy(
     program: AbstractProgram,
     f: tuple[float, float],
     g: tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]],
@@ -105,12 +105,12 @@ def of_policy(
 
 def with_record_bound(certificate: Certificate, record: Record, bound: float, slack: float) -> Certificate:
     """Return the certificate of a policy with the bound of a record, which contains `slack`."""
-    assert certificate.resolution is not None  # `of_policy` sets it
+    assert certificate.resolution is not None  # `certify_policy` sets it
     known = replace(certificate, resolution=certificate.resolution._replace(lower=slack))
     return replace(known, conflict=bound) if record.objective_weight == 0 else replace(known, lower=bound)
 
 
-def users_bounds(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
+def to_user_sense(lower: float | None, upper: float | None, *, maximises: bool) -> tuple[float | None, float | None]:
     """Convert bounds of the minimising form to the user's sense; a lower bound above the upper is weakened to it."""
     lower = lower if lower is None or upper is None else min(lower, upper)
     return (_negate(upper), _negate(lower)) if maximises else (lower, upper)

@@ -11,8 +11,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from bidual.certificate._class import DenseLaws, laws_of, least_over_class
-from bidual.certificate._estimates import MOST_NUMBERS, EstimateRows, Estimates, at_corners, at_embedding, image_rows
+from bidual.certificate._class import DenseLaws, least_over_class, select_laws
+from bidual.certificate._estimates import MOST_NUMBERS, EstimateRows, Estimates, bound_over_box, evaluate_at, image_rows
 from bidual.certificate.rounding import EPS
 from bidual.models import AbstractCounted, ClassKnowledge, Plausible
 from bidual.problem.convex import AbstractProgram, ConvexProgram
@@ -39,7 +39,7 @@ def narrow_by_class(
     """
     if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.signals_consistent):
         return estimates
-    guess = estimates.mean if embedding is None else at_embedding(program, embedding)
+    guess = estimates.mean if embedding is None else evaluate_at(program, embedding)
     return estimates.narrow(
         guess, *extreme_values(program, rows, policy.table, knowledge.build_confidence_set(), knowledge.pieces)
     )
@@ -56,7 +56,7 @@ def extreme_values(
     lower = np.full(1 + program.equality.size, -np.inf)
     upper = -lower
     if program.curved is not None and not program.curved.num_auxiliary:
-        lower, upper = _curved(program.curved, table, model, pieces)
+        lower, upper = _bound_curved(program.curved, table, model, pieces)
     low, high = _linear(rows, table, model, pieces)
     lower[rows.numbers] = np.maximum(lower[rows.numbers], low)
     upper[rows.numbers] = np.minimum(upper[rows.numbers], high)
@@ -72,20 +72,20 @@ def _linear(rows: EstimateRows, table: Float[np.ndarray, "H S A"], model: Plausi
     return low, high
 
 
-def _curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+def _bound_curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
     H, S, A = table.shape
     count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # there are no costs after the last action
     few = count <= _MOST and count * H * S * S * A <= _WORK
     if few and model.initial is not None and not pieces.arrivals and not pieces.observed:
-        return _everywhere(program, table, model, pieces, model.initial)
+        return _bound_over_combinations(program, table, model, pieces, model.initial)
     lower = np.full(1 + program.equality.size, -np.inf)
     if program.image.size > MOST_NUMBERS:
         return lower, -lower
     low, high = _linear(image_rows(program), table, model, pieces)
-    return lower, at_corners(program, list(zip(low, high, strict=True)))
+    return lower, bound_over_box(program, list(zip(low, high, strict=True)))
 
 
-def _everywhere(
+def _bound_over_combinations(
     program: ConvexProgram,
     table: Float[np.ndarray, "H S A"],
     model: Plausible,
@@ -93,12 +93,12 @@ def _everywhere(
     initial: Float[np.ndarray, "S"],
 ) -> Ends:
     """Bound f and g over all combinations of candidates, with the errors of their sums."""
-    steps = [laws_of(model, h, only=False) for h in range(len(table) - 1)]
-    error = _image_error(program, table, steps, pieces)
+    steps = [select_laws(model, h, only=False) for h in range(len(table) - 1)]
+    error = _bound_image_error(program, table, steps, pieces)
     found = []
     for laws in itertools.product(*(one.dense for one in steps)):
         y = program.image(_embedding(table, laws, pieces, initial))
-        found.append(_between(program, y, error))
+        found.append(_bound_near_image(program, y, error))
     low, high = np.array(found).swapaxes(0, 1)
     return np.where(np.isnan(low), -np.inf, low).min(axis=0), np.where(np.isnan(high), np.inf, high).max(axis=0)
 
@@ -119,7 +119,7 @@ def _embedding(
     return embedding
 
 
-def _image_error(
+def _bound_image_error(
     program: ConvexProgram, table: Float[np.ndarray, "H S A"], steps: list[DenseLaws], pieces: Pieces
 ) -> Float[np.ndarray, "n"]:
     """Bound the error of an image from rounding and from the defects of the candidates as laws."""
@@ -131,6 +131,6 @@ def _image_error(
     return program.image.spread(relative * size) + own
 
 
-def _between(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
+def _bound_near_image(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
     """Bound f and g at an image that is known up to an error."""
     return program.functions.enclosures(y, np.zeros(0), error)

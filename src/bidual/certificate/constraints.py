@@ -11,7 +11,7 @@ from jaxtyping import Float
 from bidual._base.status import Status
 from bidual.certificate import Certificate, Record, multipliers
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.modelling import Line, row_slices
+from bidual.problem.modelling import Line, slice_rows
 
 
 class Goal(NamedTuple):
@@ -124,7 +124,7 @@ def constraint_results(
 ) -> tuple[ConstraintResult, ...]:
     """Return the constraints at the certified policy; `gamma` are the multipliers, where prices are to be told."""
     results = []
-    for line, rows in row_slices(lines):
+    for line, rows in slice_rows(lines):
         g = certificate.g[rows]
         values = line.bounds + line.sign * g
         score = np.abs(g) if line.sense == "==" else g
@@ -157,7 +157,7 @@ def find_conflict(
     if certificate.conflict is None:
         return None
     gamma, least = multipliers(program, record), {}
-    for line, rows in row_slices(lines):
+    for line, rows in slice_rows(lines):
         guilty = gamma[rows] != 0
         if guilty.any():
             least[line.name] = certificate.conflict * float(program.units[rows][guilty].min())

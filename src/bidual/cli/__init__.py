@@ -6,7 +6,7 @@ from bidual._base.errors import BidualError
 from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
 from bidual.cli._interrupts import Terminated
-from bidual.cli._output import give_up_stdout, report, reserved_stdout
+from bidual.cli._output import give_up_stdout, report, reserve_stdout
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal
 _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
@@ -16,7 +16,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = _parser().parse_args(argv)
     try:
-        with reserved_stdout():
+        with reserve_stdout():
             return args.run(args)
     except BidualError as error:
         report(f"bidual: {error}")

@@ -24,7 +24,7 @@ def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> P
     if regret is not None:
         names = {name: name.replace(" ", "_") for name in regret.series}
         columns += names.values()
-        for place in _spread(len(regret.episodes)):
+        for place in _choose_rows(len(regret.episodes)):
             cells = {names[name]: float(sums[place]) for name, sums in regret.series.items()}
             rows.setdefault(int(regret.episodes[place]), {}).update(cells)
     with path.open("w", newline="") as file:
@@ -34,7 +34,7 @@ def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> P
     return path
 
 
-def _spread(count: int) -> list[int]:
+def _choose_rows(count: int) -> list[int]:
     import numpy as np
 
     return sorted(set((np.geomspace(1, count, _ROWS).round().astype(int) - 1).tolist()))

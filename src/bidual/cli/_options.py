@@ -47,7 +47,7 @@ class Options:
         """Restore options from the values of `to_dict`."""
         kinds = get_type_hints(cls) | {"settings": list}
         known = isinstance(values, Mapping) and "target" in values
-        if not (known and all(name in kinds and _fits(kinds[name], value) for name, value in values.items())):
+        if not (known and all(name in kinds and _is_of_type(kinds[name], value) for name, value in values.items())):
             raise RunError(
                 "the run was not started by 'bidual learn', so its task and options are not known here: go on with it "
                 "where it was started, or name the task and the options"
@@ -72,7 +72,7 @@ class Options:
         return arguments
 
 
-def stored_options(folder: Path) -> Options:
+def read_stored_options(folder: Path) -> Options:
     """Read the options that a run was started with."""
     from bidual.learning.runs import read_manifest
 
@@ -97,7 +97,7 @@ def check_executes_nothing(options: Options, command: str) -> None:
         )
 
 
-def _fits(kind: object, value: object) -> bool:
+def _is_of_type(kind: object, value: object) -> bool:
     """Return whether a JSON value is of a type; a whole number is also a float."""
     kinds = get_args(kind) or (kind,)
     return type(value) in kinds or (type(value) is int and float in kinds)

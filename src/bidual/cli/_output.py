@@ -29,14 +29,14 @@ def report(text: object) -> None:
 
 
 @contextmanager
-def reserved_stdout() -> Iterator[None]:
+def reserve_stdout() -> Iterator[None]:
     """Keep standard output to `show`: all else that is written to it, by whatever process, goes to standard error."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]: it was closed before we began
         yield
         return
     sys.stdout.flush()
     with ExitStack() as opened:
-        results = opened.enter_context(_reserved_descriptor())
+        results = opened.enter_context(_reserve_descriptor())
         opened.callback(_RESULTS.reset, _RESULTS.set(results))
         with redirect_stdout(sys.stderr):
             yield
@@ -50,7 +50,7 @@ def give_up_stdout() -> None:
 
 
 @contextmanager
-def _reserved_descriptor() -> Iterator[TextIO]:
+def _reserve_descriptor() -> Iterator[TextIO]:
     """Point descriptor 1 at standard error, and yield a stream to where it pointed before."""
     ours = os.dup(_OUT)
     try:

@@ -44,7 +44,7 @@ class Unknown:
 def load_target(text: str, settings: list[str]) -> Target:
     """Load the task called `text`, or the problem that the file `text` defines, with ``name=value`` settings."""
     if not text.endswith(".py"):
-        return _task(text, settings)
+        return _load_task(text, settings)
     path = Path(text)
     file = _read(path, settings)
     if file.mdp is None and file.env is not None:
@@ -53,7 +53,7 @@ def load_target(text: str, settings: list[str]) -> Target:
             f"bidual.TabularMDP, or learn from the environment with 'bidual learn {path}'"
         )
     if file.problem is None or file.mdp is None:
-        raise _missing_error(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
+        raise _describe_missing(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
     return Target(path.name, file.problem, file.mdp)
 
 
@@ -72,7 +72,7 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
     file = _read(path, settings)
     if file.problem is None or (file.mdp is None and file.env is None):
         env = file.env if file.mdp is None else file.mdp
-        raise _missing_error(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
+        raise _describe_missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
         _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
         return Unknown(path.name, file.problem, file.env, file.model, None, None)
@@ -101,7 +101,7 @@ def _declare_model(mdp: "TabularMDP", support: str | None) -> "Tabular":
     return Tabular(support=mdp)
 
 
-def _task(name: str, settings: list[str]) -> Target:
+def _load_task(name: str, settings: list[str]) -> Target:
     task = _build_task(name, settings)
     if task.env is not None:
         raise TaskError(
@@ -149,7 +149,7 @@ def _read(path: Path, settings: list[str]) -> _File:
     return file
 
 
-def _missing_error(path: Path, wanted: str, **found: object) -> TaskError:
+def _describe_missing(path: Path, wanted: str, **found: object) -> TaskError:
     missing = " and ".join(name for name, value in found.items() if value is None)
     return TaskError(
         f"{path} must define {wanted} at its top level; it does not define {missing} "

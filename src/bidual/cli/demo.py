@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bidual.cli._options import Options, unknown_of
 from bidual.cli._output import show
-from bidual.cli.learn import with_progress
+from bidual.cli.learn import learn_with_progress
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
     target = unknown_of(options)
     show(_TEXT.format(episodes=args.episodes))
-    solution = with_progress(options, target)
+    solution = learn_with_progress(options, target)
     show(_describe_certified(solution))
     assert target.truth is not None  # a task is simulated
     truth = evaluate_in_true_model(solution, target.problem, target.truth)

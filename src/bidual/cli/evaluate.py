@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import RunError, TaskError
-from bidual.cli._options import Options, check_executes_nothing, stored_options, unknown_of
+from bidual.cli._options import Options, check_executes_nothing, read_stored_options, unknown_of
 from bidual.cli._output import show
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate one policy."""
     from bidual.learning.evaluate import evaluate
 
-    target = _target(args)
+    target = _load_target(args)
     policy = _load_policy(args.path, target)
     result = evaluate(
         target.problem,
@@ -71,11 +71,11 @@ def _load_policy(path: Path, target: "Unknown") -> "AbstractPolicy":
     )
 
 
-def _target(args: argparse.Namespace) -> "Unknown":
+def _load_target(args: argparse.Namespace) -> "Unknown":
     if not args.path.exists():
         raise RunError(f"there is no run and no policy at {args.path} ('bidual runs' lists runs)")
     if args.target is not None:
-        return unknown_of(_named_options(args))
+        return unknown_of(_read_named_options(args))
     if not args.path.is_dir():
         raise TaskError(
             f"{args.path} does not say where its policy is to be run: name the task or the file after it, as in "
@@ -83,18 +83,18 @@ def _target(args: argparse.Namespace) -> "Unknown":
         )
     if args.settings:
         raise TaskError("--set goes with a task: name it after the run, or leave --set out for what the run was in")
-    options = stored_options(args.path)
+    options = read_stored_options(args.path)
     check_executes_nothing(options, shlex.join(["bidual", "evaluate", str(args.path), options.target]))
     return unknown_of(options)
 
 
-def _named_options(args: argparse.Namespace) -> Options:
+def _read_named_options(args: argparse.Namespace) -> Options:
     """Return the options of a named target: those of the run, where it names the file that the run was learned in."""
     named = Options(args.target, tuple(args.settings))
     if named.settings or not (named.runs_a_file and args.path.is_dir()):
         return named
     try:
-        stored = stored_options(args.path)
+        stored = read_stored_options(args.path)
     except RunError:  # a run of another program, whose policy alone is wanted
         return named
     return stored if stored.target == named.target else named

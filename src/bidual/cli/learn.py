@@ -13,8 +13,8 @@ from bidual.cli._options import (
     check_executes_nothing,
     default_episodes,
     learn_with_options,
+    read_stored_options,
     resume_command,
-    stored_options,
     unknown_of,
 )
 from bidual.cli._output import report, show
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     target = unknown_of(options)
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
-    solution = with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
+    solution = learn_with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
     text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
     show(text)
     if args.json and solution.conflict is not None:
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if truth is not None and not args.json:
         show(truth)
     if args.out is not None:
-        optimum = _known_optimum(options) if truth is None else truth.optimum
+        optimum = _find_known_optimum(options) if truth is None else truth.optimum
         figures = control_figures(solution, target)
         for path in write_learned(solution, args.out, target.grid, optimum, figures):
             report(f"wrote {path}")
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(solution, args, options.episodes)
 
 
-def _known_optimum(options: Options) -> float | None:
+def _find_known_optimum(options: Options) -> float | None:
     """Return the optimum of a task with its default parameters, where it is known."""
     if options.target.endswith(".py") or options.settings:
         return None
@@ -166,7 +166,7 @@ def _options(args: argparse.Namespace) -> Options:
             raise TaskError(
                 "name a task or a file to learn ('bidual tasks' lists tasks), or resume: --run DIR --resume"
             )
-        stored = stored_options(args.folder)
+        stored = read_stored_options(args.folder)
         options = stored if args.episodes is None else replace(stored, episodes=args.episodes)
         check_executes_nothing(options, resume_command(options, args.folder))
         return options
@@ -205,7 +205,7 @@ def _folder(args: argparse.Namespace, options: Options) -> "Folder | None":
     )
 
 
-def with_progress(
+def learn_with_progress(
     options: Options, target: "Unknown", *, time_limit: float | None = None, run: "Folder | None" = None
 ) -> "Learned":
     """Learn with a progress line."""

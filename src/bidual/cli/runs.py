@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     found = listed(args.folder)
     if args.json:
-        show(json.dumps({"runs": [_values(one) for one in found]}, indent=2, allow_nan=False))
+        show(json.dumps({"runs": [_to_values(one) for one in found]}, indent=2, allow_nan=False))
         return 0
     rows = [_COLUMNS, *(_cells(one) for one in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _values(one: "Listed") -> dict[str, Any]:
+def _to_values(one: "Listed") -> dict[str, Any]:
     values = {name: getattr(one, name) for name in ("name", "task", "status", "episodes", "created", "updated")}
     return values | {"folder": str(one.folder), "gap": one.gap, "violation": one.violation, "result": one.result}
 

@@ -136,17 +136,17 @@ def _improves(
 
 def _share(program: VariationalProgram, memory: Averages[State]) -> float:
     """Compute the least share of the Slater point with which every inequality holds, by bisection."""
-    worst = _worst(program, memory.y)
+    worst = _find_worst(program, memory.y)
     if memory.slater is None or worst <= 0:
         return 0.0
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        over = _worst(program, (1 - middle) * memory.y + middle * memory.slater) > 0
+        over = _find_worst(program, (1 - middle) * memory.y + middle * memory.slater) > 0
         low, high = (middle, high) if over else (low, middle)
     return high
 
 
-def _worst(program: VariationalProgram, y: Float[np.ndarray, "n"]) -> float:
+def _find_worst(program: VariationalProgram, y: Float[np.ndarray, "n"]) -> float:
     g = np.array([term.value(y) for term in program.g])
     return float(np.max(g[~program.equality], initial=-np.inf))

@@ -139,7 +139,7 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         pool = known if isinstance(known, PlanPool) and known.fits(program) else PlanPool(program, known)
         g = pool.left_sides - program.limits
         optimum = _best_bound(pool, g, program.limits.size)
-        segment = _segment(program, pool.f, g[:, 0]) if _one_row(program) else None
+        segment = _segment(program, pool.f, g[:, 0]) if _has_one_row(program) else None
         if segment is None:
             return _CORRECTIVE.resume(program, pool.f, g, optimum) or self.init(program)
         return _request_plan(
@@ -172,7 +172,7 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
 _CORRECTIVE = FullyCorrective()
 
 
-def _one_row(program: AffineProgram) -> bool:
+def _has_one_row(program: AffineProgram) -> bool:
     return program.limits.size == 1 and not program.equality[0]
 
 

@@ -109,7 +109,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         duals = self.resume(program, Y)
         if duals is None or duals.memory.stage is not ConicStage.OPTIMUM:
             return duals or afresh
-        bounds = [_known_bound(program, reply, y) for reply, y in zip(known, Y, strict=True)]
+        bounds = [_bound_known_plan(program, reply, y) for reply, y in zip(known, Y, strict=True)]
         best = max([bound for bound in bounds if bound is not None], key=lambda bound: bound.value, default=None)
         if best is None:
             return duals
@@ -149,7 +149,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         memory = duals.memory
         if memory.asked is None or duals.soft:
             return duals  # the first plan and the uniform policy prove nothing
-        form = _form(program, memory.stage)
+        form = _form_stage(program, memory.stage)
         bound = Bound(form.constant(memory.asked) + float(form.slope(memory.asked) @ y), memory.asked)
         best = bound if memory.best is None or bound.value > memory.best.value else memory.best
         smoothing = memory.smoothing
@@ -165,13 +165,13 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
     def _solve_master(self, program: ConvexProgram, duals: Duals[ConicColumns]) -> Duals[ConicColumns]:
         """Solve the master of the stage; enter the next stage where this one is done."""
         memory = duals.memory
-        mixed = solve_conic_master(_form(program, memory.stage), memory.Y)
-        point = _point(program, memory, mixed)
+        mixed = solve_conic_master(_form_stage(program, memory.stage), memory.Y)
+        point = _choose_point(program, memory, mixed)
         if memory.stage is ConicStage.OPTIMUM:
             point = _repair(program, memory, point)
             return self._request_plan(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
         worst = float(np.max(_stage_values(program, memory.stage, point.g) / program.units))
-        following = _next_stage(program, memory, point, worst)
+        following = _choose_next_stage(program, memory, point, worst)
         if following is not memory.stage:
             slater = point if worst < -10 * TOLERANCE else memory.slater
             entered = len(memory.Y) if memory.entered >= 0 else memory.entered
@@ -198,7 +198,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         idle = 0 if shrunk else memory.idle + 1
         share = 0.0 if memory.best is None or self.smoothing == 0 or idle > _PATIENCE // 2 else memory.smoothing
         asked = lam if share == 0 or memory.best is None else share * memory.best.gamma + (1 - share) * lam
-        form = _form(program, memory.stage)
+        form = _form_stage(program, memory.stage)
         return replace(
             duals,
             theta=program.image.adjoint(form.slope(asked)),
@@ -216,7 +216,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         )
 
 
-def _known_bound(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]) -> Bound | None:
+def _bound_known_plan(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]) -> Bound | None:
     """Compute the bound that a known plan proves, if its multipliers give the same cost in this program."""
     form, lam = program.main, reply.gamma
     if lam is None or lam.shape != form.h.shape:
@@ -229,7 +229,7 @@ def _known_bound(program: ConvexProgram, reply: Reply, y: Float[np.ndarray, "n"]
     return Bound(form.constant(lam) + float(form.slope(lam) @ y), lam)
 
 
-def _form(program: ConvexProgram, stage: ConicStage) -> ConicForm:
+def _form_stage(program: ConvexProgram, stage: ConicStage) -> ConicForm:
     form = {
         ConicStage.VIOLATION: program.violation,
         ConicStage.MARGIN: program.margin,
@@ -245,7 +245,7 @@ def _stage_values(program: ConvexProgram, stage: ConicStage, g: Float[np.ndarray
     return np.where(program.equality, hard, g)
 
 
-def _next_stage(program: ConvexProgram, memory: ConicColumns, point: MixturePoint, worst: float) -> ConicStage:
+def _choose_next_stage(program: ConvexProgram, memory: ConicColumns, point: MixturePoint, worst: float) -> ConicStage:
     """Return the stage after this master."""
     lower = -np.inf if memory.best is None else memory.best.value
     stuck = memory.idle >= _PATIENCE // 2
@@ -260,7 +260,7 @@ def _next_stage(program: ConvexProgram, memory: ConicColumns, point: MixturePoin
     return ConicStage.OPTIMUM if roomy or (stuck and worst <= 0.7 * TOLERANCE) else memory.stage
 
 
-def _point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
+def _choose_point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
     # In the relaxed forms, too, the user's variables come first among the others.
     auxiliary = mixed.others[: program.num_auxiliary]
     rows = np.flatnonzero(program.main.owner[: program.main.cones.zero] >= 0)

@@ -101,8 +101,8 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound.
         bound = Bound(memory.objective_weight * f_new + float(memory.gamma @ g_new), memory.gamma)
         in_phase_1 = memory.objective_weight == 0
-        optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_value)
-        conflict = max(duals.conflict, bound, key=_value) if in_phase_1 else duals.conflict
+        optimum = duals.optimum if in_phase_1 else max(duals.optimum, bound, key=_read_value)
+        conflict = max(duals.conflict, bound, key=_read_value) if in_phase_1 else duals.conflict
         f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
         # Phase 1 goes on to the last digit, so that the policy does not profit from a violation within tolerance.
         answer = _robust_master(program, f, g, memory.warm, accept=program.resolution)
@@ -202,5 +202,5 @@ def origins(program: AffineProgram, known: Sequence[Reply]) -> tuple[Float[np.nd
     return np.where(fits[:, None], gammas, 0.0), fits
 
 
-def _value(bound: Bound) -> float:
+def _read_value(bound: Bound) -> float:
     return bound.value

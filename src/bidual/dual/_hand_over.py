@@ -13,7 +13,7 @@ import numpy as np
 from bidual.dual._base import Bound, Duals
 from bidual.dual._columns import Mix
 from bidual.dual._conic_corrective import ConicColumns, ConicCorrective
-from bidual.dual._sequence import Phase, ProximalState, single_plan, weights_of_plans
+from bidual.dual._sequence import Phase, ProximalState, mix_single_plan, weights_of_plans
 from bidual.planners import Plan
 from bidual.problem.convex import ConvexProgram, floor_multipliers
 
@@ -44,7 +44,7 @@ def hand_over(program: ConvexProgram, duals: Duals[ProximalState]) -> Duals[Prox
     mixes: tuple[Mix, ...] = ()
     if memory.room is not None:
         Y = memory.room.memory.Y
-        mixes = tuple(single_plan(i) for i in range(len(Y)))
+        mixes = tuple(mix_single_plan(i) for i in range(len(Y)))
     elif memory.columns is not None:
         Y = np.array(memory.columns.points) - (0.0 if memory.shift is None else memory.shift)
         mixes = memory.columns.mixes
@@ -61,7 +61,7 @@ def step_conic(program: ConvexProgram, duals: Duals[ProximalState], plan: Plan) 
     memory = duals.memory
     assert memory.conic is not None  # this phase has it
     conic = ConicCorrective().step(program, memory.conic, plan)
-    return _take_over(duals, conic, (*memory.mixes, single_plan(memory.count - 1)))
+    return _take_over(duals, conic, (*memory.mixes, mix_single_plan(memory.count - 1)))
 
 
 def _take_over(duals: Duals[ProximalState], conic: Duals[ConicColumns], mixes: Sequence[Mix]) -> Duals[ProximalState]:

@@ -56,8 +56,8 @@ def solve_master(
     """
     # A row that is tight for every plan holds nothing but rounding errors: they must not be scaled up to a constraint.
     g = np.where(np.abs(g) <= program.resolution, 0.0, g)
-    table = _tableau(program, g)
-    basis, relaxation = warm or WarmStart(_first_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
+    table = _build_tableau(program, g)
+    basis, relaxation = warm or WarmStart(_start_basis(table.signed[0] / program.units[table.owner]), np.zeros(table.t))
     if table.t in basis:
         basis, values, prices = lp(table.A, table.right_side(relaxation), table.cost_of_violation(), basis)
         weights = table.weights(basis, values)
@@ -127,7 +127,7 @@ class _Tableau(NamedTuple):
         return gamma
 
 
-def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
+def _build_tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
     equal = np.flatnonzero(program.equality)
     owner = np.append(np.arange(program.limits.size), equal)
     sign = np.ones(owner.size)
@@ -136,10 +136,10 @@ def _tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
     # A row with next to nothing in it must not be blown up to full size.
     size = np.abs(signed).max(axis=0)
     scale = np.where(size >= 100 * program.tolerances[owner], size, program.units[owner])
-    return _Tableau(_matrix(signed, scale, program.units[owner]), signed, scale, owner, sign)
+    return _Tableau(_build_matrix(signed, scale, program.units[owner]), signed, scale, owner, sign)
 
 
-def _matrix(
+def _build_matrix(
     signed: Float[np.ndarray, "k r"], scale: Float[np.ndarray, "r"], units: Float[np.ndarray, "r"]
 ) -> Float[np.ndarray, "rows n"]:
     k, r = signed.shape
@@ -151,7 +151,7 @@ def _matrix(
     return A
 
 
-def _first_basis(signed: Float[np.ndarray, "r"]) -> Int[np.ndarray, "rows"]:
+def _start_basis(signed: Float[np.ndarray, "r"]) -> Int[np.ndarray, "rows"]:
     """Return the basis of all slacks and the only plan; t replaces the worst row's slack if the plan violates one."""
     r = signed.size
     basis = np.append(np.arange(r), r + 1)

@@ -30,15 +30,15 @@ from bidual.dual._newton_master import NewtonMaster
 from bidual.dual._sequence import (
     Phase,
     ProximalState,
-    ask,
+    collect_used_plans,
+    drop_objective,
     first_momentum,
     master_accuracy,
-    only_violation,
+    mix_single_plan,
     origin,
     place_at,
-    single_plan,
+    request_plan,
     take_improvement,
-    used_plans,
     with_bound,
     with_slater,
 )
@@ -111,7 +111,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
             Phase.CONIC: self._after_conic,
         }
         duals = turn[memory.phase](program, smooth, duals, y, plan)
-        return replace(duals, kept=used_plans(duals))
+        return replace(duals, kept=collect_used_plans(duals))
 
     # The processing of a plan, by phase.
 
@@ -124,7 +124,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         duals = replace(duals, memory=replace(duals.memory, shift=shift, columns=columns))
         if program.violation is None:
             return self._request_corrective(program, smooth, duals)
-        room = ConicCorrective().init(only_violation(program))
+        room = ConicCorrective().init(drop_objective(program))
         duals = replace(duals, memory=replace(duals.memory, phase=Phase.SLATER, room=room))
         return self._after_slater(program, smooth, duals, y + shift, plan)
 
@@ -134,7 +134,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         """Step the corrective player towards a Slater point; start the master from the mixture that it finds."""
         del y
         assert duals.memory.room is not None  # this phase has it
-        room = ConicCorrective().step(only_violation(program), duals.memory.room, plan)
+        room = ConicCorrective().step(drop_objective(program), duals.memory.room, plan)
         slater = room.memory.slater
         duals = replace(duals, memory=replace(duals.memory, room=room), conflict=room.conflict)
         if slater is None:
@@ -199,10 +199,10 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         duals = with_bound(duals, y)
         memory, momentum = duals.memory, duals.memory.momentum
         assert memory.columns is not None and momentum is not None  # noqa: PT018 - this phase has both
-        columns = self.master.add(smooth, memory.columns, y, single_plan(memory.count - 1))
+        columns = self.master.add(smooth, memory.columns, y, mix_single_plan(memory.count - 1))
         memory = replace(memory, columns=columns)
         if memory.asked:
-            return ask(program, replace(duals, memory=memory))
+            return request_plan(program, replace(duals, memory=memory))
         if len(memory.found) == 2:
             momentum = replace(momentum, plain=memory.found[1] > memory.found[0])
         memory = replace(memory, found=(), momentum=momentum)
@@ -232,7 +232,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         if not duals.feasible:
             duals = take_improvement(smooth, duals)
         place = place_at(smooth, memory.columns.x, memory.columns.gamma)
-        return ask(program, replace(duals, memory=replace(memory, phase=Phase.HARD, asked=(place,))))
+        return request_plan(program, replace(duals, memory=replace(memory, phase=Phase.HARD, asked=(place,))))
 
     def _add_column(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray
@@ -240,7 +240,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         """Add the plan to the master, solve it, and keep its point if it is better."""
         memory = duals.memory
         assert memory.columns is not None  # from the first plan on
-        columns = self.master.add(smooth, memory.columns, y, single_plan(memory.count - 1))
+        columns = self.master.add(smooth, memory.columns, y, mix_single_plan(memory.count - 1))
         columns = self.master.solve(smooth, columns, master_accuracy(duals, self.gap, relative=self.relative))
         return take_improvement(smooth, replace(duals, memory=replace(memory, columns=columns)))
 
@@ -291,7 +291,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         pairs = [middle, (x, gamma)] if compare else [(x, gamma) if momentum.plain else middle]
         asked = tuple(place_at(smooth, *pair) for pair in pairs)
         memory = replace(duals.memory, phase=Phase.BOUND, asked=asked, found=())
-        return ask(program, replace(duals, memory=memory))
+        return request_plan(program, replace(duals, memory=memory))
 
     def _share(self, k: int) -> float:
         return self.momentum / (k + self.momentum)

@@ -78,13 +78,13 @@ class ProximalState:
     mixes: tuple[Mix, ...] = ()  # its columns, in plans
 
 
-def only_violation(program: ConvexProgram) -> ConvexProgram:
+def drop_objective(program: ConvexProgram) -> ConvexProgram:
     """The search for a feasible point alone: what comes after it is not the corrective player's business."""
     assert program.violation is not None  # there are constraints
     return replace(program, main=program.violation)
 
 
-def single_plan(index: int) -> Mix:
+def mix_single_plan(index: int) -> Mix:
     """Return the mixture of one plan."""
     return Mix(np.array([index]), np.ones(1))
 
@@ -95,7 +95,7 @@ def place_at(smooth: AbstractSmooth, q: Float[np.ndarray, "n"], gamma: Float[np.
     return ProximalPoint(q, gamma, float(values[0] + gamma @ values[1:]), gradients[0] + gamma @ gradients[1:])
 
 
-def used_plans(duals: Duals[ProximalState]) -> frozenset[int] | None:
+def collect_used_plans(duals: Duals[ProximalState]) -> frozenset[int] | None:
     """The plans that a column or the best mixture is made of; all of them while there is no master yet."""
     memory = duals.memory
     mixes = memory.mixes if memory.conic is not None or memory.columns is None else memory.columns.mixes
@@ -155,7 +155,7 @@ def with_bound(duals: Duals[ProximalState], y: np.ndarray) -> Duals[ProximalStat
     return replace(duals, memory=memory)
 
 
-def ask(program: ConvexProgram, duals: Duals[ProximalState]) -> Duals[ProximalState]:
+def request_plan(program: ConvexProgram, duals: Duals[ProximalState]) -> Duals[ProximalState]:
     """Ask for the exact plan of the first place."""
     return replace(duals, theta=program.image.adjoint(duals.memory.asked[0].slope), soft=False)
 
@@ -199,7 +199,7 @@ def with_slater(
     weights = np.array([least, 1 - least])
     columns = columns._replace(slater=1, weights=weights, x=blend(columns, weights))
     for i in range(1, len(Y)):
-        columns = master.add(smooth, columns, Y[i] + shift, single_plan(i))
+        columns = master.add(smooth, columns, Y[i] + shift, mix_single_plan(i))
     return master.solve(smooth, columns, 1e-9)
 
 

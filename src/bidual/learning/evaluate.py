@@ -11,7 +11,7 @@ from bidual.certificate.bounds import Alone
 from bidual.certificate.constraints import ConstraintResult
 from bidual.learning.outputs import estimate_policy
 from bidual.learning.setup import check_counts, set_up
-from bidual.learning.summary import Interval, Output, constraints_at, describe_constraint, output_of
+from bidual.learning.summary import Interval, Output, constraints_at, describe_constraint, describe_output
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
 from bidual.world.envs import AbstractEnvironment
@@ -42,7 +42,7 @@ class Evaluation:
         """Return the evaluation as JSON values; an unknown value is None."""
         return {
             "sense": self.sense,
-            "objective": _numbers(self.objective),
+            "objective": _to_numbers(self.objective),
             "constraints": [self._row(constraint) for constraint in self.constraints],
             "episodes": self.output.episodes,
             "seed": self.seed,
@@ -64,7 +64,7 @@ class Evaluation:
             "name": constraint.name,
             "sense": constraint.sense,
             "limit": constraint.limit,
-            **_numbers(self.output.constraints[constraint.name]),
+            **_to_numbers(self.output.constraints[constraint.name]),
             "violation_upper": bound if np.isfinite(bound) else None,
         }
 
@@ -99,12 +99,12 @@ def evaluate(
     estimates = estimate_policy(setup.program, setup.linear, seen, setup.corners, Alone(delta), 1)
     return Evaluation(
         sense="maximize" if problem.maximises else "minimize",
-        output=output_of(setup, "policy", policy, estimates),
+        output=describe_output(setup, "policy", policy, estimates),
         constraints=constraints_at(setup, estimates),
         seed=setup.seed,
         delta=delta,
     )
 
 
-def _numbers(interval: Interval) -> dict[str, float | None]:
+def _to_numbers(interval: Interval) -> dict[str, float | None]:
     return {"value": interval.value, "lower": interval.lower, "upper": interval.upper}

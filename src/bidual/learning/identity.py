@@ -22,7 +22,7 @@ def identity_of(setup: LearnSetup) -> dict[str, Any]:
     header, arrays = pack_program(setup.problem.program())
     observed = [[position, one.low, one.high, one.noisy, one.at_end] for position, one in pieces.observed]
     return {
-        "model that is simulated": _law(setup.env),
+        "model that is simulated": _identify_law(setup.env),
         "steps, states and actions": list(setup.env.shape),
         "problem": checksum(header, setup.problem.maximises, *arrays.values()),
         "features": checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
@@ -54,7 +54,7 @@ def check_identity(written: str | None, setup: LearnSetup) -> None:
             )
 
 
-def _law(env: AbstractEnvironment) -> str | None:
+def _identify_law(env: AbstractEnvironment) -> str | None:
     """Identify the law that an environment draws from, where it is accessible."""
     if not isinstance(env, Simulator):
         return None

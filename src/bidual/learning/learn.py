@@ -133,10 +133,10 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
             writer.write_checkpoint(learner)
         solution = early or _conclude(learner, plan)
     except EnvError as error:
-        raise _with_state(error, learner, writer) from error
+        raise _attach_state(error, learner, writer) from error
     except SystemExit as error:  # an exit code of ours says what became of the run, and is not the environment's
         ended = EnvError(f"the environment ended the program ({error!r}): correct it, it must raise an error instead")
-        raise _with_state(ended, learner, writer) from error
+        raise _attach_state(ended, learner, writer) from error
     except KeyboardInterrupt:
         if writer is not None:
             writer.write_checkpoint(learner, "stopped")
@@ -198,7 +198,7 @@ def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
             raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")
 
 
-def _with_state(error: EnvError, learner: Learner, writer: RunWriter | None) -> EnvError:
+def _attach_state(error: EnvError, learner: Learner, writer: RunWriter | None) -> EnvError:
     """Return the error with the state to resume from, and with a message that names its place."""
     learn_state, exit_code = learner.learn_state(), error.exit_code
     where = "error.state holds what was learned, and learn(..., state=error.state) goes on from there"

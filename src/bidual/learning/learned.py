@@ -166,8 +166,8 @@ class Learned(AbstractOutcome):
         """Return the solution as plain JSON values; an unknown value is None."""
         left = None if self.candidates is None else self.candidates.to_dict()
         entries: dict[str, Any] = self._entries(self.episodes, self.seed, float(self.delta)) | {"candidates": left}
-        entries["constraints"] = [_without_infinity(constraint) for constraint in entries["constraints"]]
-        return _without_infinity(entries)
+        entries["constraints"] = [_drop_infinities(constraint) for constraint in entries["constraints"]]
+        return _drop_infinities(entries)
 
     def details(self) -> dict[str, Any]:
         """Return what `to_dict` leaves out and `describe` prints, as plain JSON values."""
@@ -241,6 +241,6 @@ class Learned(AbstractOutcome):
         )
 
 
-def _without_infinity(entries: dict[str, Any]) -> dict[str, Any]:
+def _drop_infinities(entries: dict[str, Any]) -> dict[str, Any]:
     """Replace infinite values by None: JSON has no infinity."""
     return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in entries.items()}

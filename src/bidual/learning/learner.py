@@ -23,8 +23,8 @@ from bidual.learning.state import LearnState, advance, count_pending
 from bidual.learning.summary import (
     describe_assumptions,
     describe_exploration,
+    describe_output,
     mixture_of_policies,
-    output_of,
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
@@ -141,9 +141,11 @@ class Learner:
             **after.summary()._asdict(),
             sense="maximize" if setup.problem.maximises else "minimize",
             outputs=(
-                output_of(setup, "certainty-equivalent policy", returned.policy, after.bounds),
-                output_of(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
-                output_of(setup, "last-half mixture", mixture_of_policies(islice(ran, since, None)), self._last_half()),
+                describe_output(setup, "certainty-equivalent policy", returned.policy, after.bounds),
+                describe_output(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
+                describe_output(
+                    setup, "last-half mixture", mixture_of_policies(islice(ran, since, None)), self._last_half()
+                ),
             ),
             model=returned.mdp,
             knowledge=knowledge,

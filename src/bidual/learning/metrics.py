@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.types import Episode
-from bidual.certificate import at_embedding
+from bidual.certificate import evaluate_at
 from bidual.learning.learned import EpisodeValues, LearnProgress
 from bidual.learning.outputs import Sums, mean_embedding
 from bidual.learning.setup import LearnSetup
-from bidual.problem.modelling import row_slices
+from bidual.problem.modelling import slice_rows
 
 PROGRESS_METRICS = ("bound", "reached", "violation_at_most", "gap", "seconds")  # known where bounds are computed only
 CANDIDATES = "candidates_left"  # likewise, at the worst step of a finite class
@@ -90,12 +90,12 @@ def compute_episode_values(
     program, pieces = setup.program, setup.knowledge.pieces
     each = np.stack([mean_embedding(pieces, [episode]) for episode in episodes])
     if program.is_linear:
-        return np.array([at_embedding(program, one) for one in each])
+        return np.array([evaluate_at(program, one) for one in each])
     values = np.zeros((len(episodes), 1 + program.equality.size))
     if before is not None:
         counts = before.count + np.arange(1, len(episodes) + 1)
         means = (before.whole + np.cumsum(each, axis=0)) / counts[:, None, None]
-        values[:] = [at_embedding(program, mean) for mean in means]
+        values[:] = [evaluate_at(program, mean) for mean in means]
     values[:, setup.linear.numbers] = setup.linear.payments(episodes)
     return values
 
@@ -113,7 +113,7 @@ def to_user_units(setup: LearnSetup, values: Float[np.ndarray, "n rows"]) -> Epi
 def _columns(setup: LearnSetup) -> list[_Column]:
     """List the objective and the entries of all constraints that have few."""
     columns = [_Column("objective", 0, 0.0, setup.sense)]
-    for line, rows in row_slices(setup.problem.lines()):
+    for line, rows in slice_rows(setup.problem.lines()):
         size = line.bounds.size
         for entry in range(size if size <= _MOST_ENTRIES else 0):
             name = line.name if size == 1 else f"{line.name}[{entry}]"

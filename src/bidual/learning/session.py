@@ -8,20 +8,20 @@ from typing import final
 
 from bidual._base.errors import ProblemError
 from bidual._base.types import Episode
-from bidual.certificate import ControlEvidence, Round, SampledEvidence, narrow_by_class, of_round
+from bidual.certificate import ControlEvidence, Round, SampledEvidence, estimate_round, narrow_by_class
 from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
 from bidual.learning.outputs import (
     DualBound,
     Estimates,
     Regret,
     ReturnedPolicy,
+    compute_regret,
     estimate_policy,
     fresh_episodes,
-    regret_of,
     spans_of,
 )
 from bidual.learning.setup import LearnSetup
-from bidual.learning.summary import Summary, output_of, summarise
+from bidual.learning.summary import Summary, describe_output, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
 from bidual.problem.modelling import Line
 from bidual.solving.solve import solve
@@ -47,10 +47,10 @@ def evaluate_policy(
     return replace(estimates, rounds=own), knowledge
 
 
-def of_further(setup: LearnSetup, seen: Round) -> Estimates:
+def estimate_further(setup: LearnSetup, seen: Round) -> Estimates:
     """Estimate the policy from a round that may go on."""
     spans = None if setup.corners is None else setup.corners.spans
-    return of_round(setup.program, spans_of(setup.linear), spans, setup.split, seen)
+    return estimate_round(setup.program, spans_of(setup.linear), spans, setup.split, seen)
 
 
 def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> AbstractCounted:
@@ -97,14 +97,14 @@ class LearnSession(AbstractLearnSession):
         """
         setup, number = self.setup, self.rounds + 1
         seen, knowledge = self._extend(solution.policy, number, episodes)
-        both = self.before.combine(of_further(setup, seen))
+        both = self.before.combine(estimate_further(setup, seen))
         dual_bound = self.dual_bound.or_better(
             setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
         )
         after = replace(
             self, estimates=both, dual_bound=dual_bound, knowledge=knowledge, further=seen, spent=self.spent + episodes
         )
-        first = output_of(setup, solution.outputs[0].name, solution.policy, after.bounds)
+        first = describe_output(setup, solution.outputs[0].name, solution.policy, after.bounds)
         return replace(
             solution,
             **after.summary()._asdict(),
@@ -177,4 +177,4 @@ class LearnSession(AbstractLearnSession):
         optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
         if optimum is None:
             raise ProblemError("the problem has no known optimum in this model, so there is no regret against it")
-        return regret_of(self.setup.program, psi, truth, executed, optimum)
+        return compute_regret(self.setup.program, psi, truth, executed, optimum)

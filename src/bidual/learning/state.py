@@ -53,7 +53,7 @@ def initial_learn_state(setup: LearnSetup) -> LearnState:
         loop=first_state(program, setup.explorer, setup.knowledge),
         executed=Executed.start(linear.low, linear.high),
         restarts=Restarts.start(linear.low, linear.high),
-        sums=_no_sums(setup) if linear.numbers.size < 1 + program.equality.size else None,
+        sums=_start_sums(setup) if linear.numbers.size < 1 + program.equality.size else None,
         pending=(),
         policies=PolicySequence(),
         history=(),
@@ -109,5 +109,5 @@ def resume_learn_state(learn_state: LearnState, setup: LearnSetup) -> LearnState
     return replace(learn_state, loop=loop, history=(), dual_bound=None, rounds=0)
 
 
-def _no_sums(setup: LearnSetup) -> Sums:
+def _start_sums(setup: LearnSetup) -> Sums:
     return Sums.start(setup.knowledge.horizon, setup.knowledge.pieces.psi.dimension)

@@ -19,7 +19,7 @@ from bidual.certificate.constraints import (
 from bidual.learning.outputs import DualBound, Estimates, ReturnedPolicy
 from bidual.learning.setup import LearnSetup
 from bidual.models import AbstractKnowledge
-from bidual.problem.modelling import row_slices
+from bidual.problem.modelling import slice_rows
 from bidual.world.policies import AbstractPolicy, Mixture, Played, find_distinct
 
 
@@ -131,10 +131,10 @@ def constraints_at(setup: LearnSetup, estimates: Estimates) -> tuple[ConstraintR
     return constraint_results(setup.problem.lines(), certificate, None)
 
 
-def output_of(setup: LearnSetup, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
+def describe_output(setup: LearnSetup, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
     """A policy with its intervals."""
     constraints, parts = {}, (estimates.mean, estimates.lower, estimates.upper)
-    for line, rows in row_slices(setup.problem.lines()):
+    for line, rows in slice_rows(setup.problem.lines()):
         g = estimates.mean[1:][rows]
         worst = int(np.argmax(np.abs(g) if line.sense == "==" else g))
         numbers = [part[1:][rows][worst] for part in parts]

@@ -49,7 +49,7 @@ def primal_dual(
     if duals.weights.size:
         yield Iteration(0, None, duals)
     for number in itertools.count(1):
-        reply = Reply(duals.theta, duals.gamma, _answer(planner, model, features, duals))
+        reply = Reply(duals.theta, duals.gamma, _plan(planner, model, features, duals))
         planner = planner.after(reply.plan)
         duals = dual.step(program, duals, reply.plan)
         yield Iteration(number, reply, duals)
@@ -71,7 +71,7 @@ def corrective_loop(
     )
 
 
-def _answer(planner: AbstractPlanner[M], model: M, features: Any, duals: Duals[Any]) -> Plan:  # noqa: ANN401
+def _plan(planner: AbstractPlanner[M], model: M, features: Any, duals: Duals[Any]) -> Plan:  # noqa: ANN401
     """Compute the cheapest plan, or the soft one if the dual player requests it."""
     if not duals.soft:
         return planner(model, features, duals.theta)

@@ -67,7 +67,7 @@ class ClassSearch(AbstractPlanner[Plausible]):
             return enumerate_combinations(steps)
         lower = steps.rectangular_bound()
         combination, upper = min(
-            (descend_coordinates(steps, first) for first in _starts(steps)), key=lambda pair: pair[1]
+            (descend_coordinates(steps, first) for first in _choose_starts(steps)), key=lambda pair: pair[1]
         )
         room = steps.room(lower, upper)
         if upper - lower <= room or not self.nodes:
@@ -88,7 +88,7 @@ def enumerate_combinations(steps: ClassSteps) -> ClassPlan:
     return ClassPlan(float(values[best]), float(values[best]), True, combination, 0)
 
 
-def _starts(steps: ClassSteps) -> list[Int[np.ndarray, "H"]]:
+def _choose_starts(steps: ClassSteps) -> list[Int[np.ndarray, "H"]]:
     """Return starts of coordinate descent: the most likely candidates, and those cheapest for the relaxed policy."""
     values = [np.zeros(steps.S)]
     for h in reversed(range(steps.horizon)):

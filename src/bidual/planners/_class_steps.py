@@ -6,9 +6,9 @@ from jaxtyping import Float, Int
 
 from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models import BallRows, Expected, Layout, Plausible
-from bidual.planners._rows import RowChoice, cheapest
+from bidual.planners._rows import RowChoice, choose_cheapest
 
-_cheapest = jax.jit(cheapest)
+_cheapest = jax.jit(choose_cheapest)
 _BLOCK = 2**17  # numbers at a time: larger arrays come from the system anew, which takes longer than to fill them
 _SAME = 1e-13  # values closer than this, relative to 1 and per step, are one value
 

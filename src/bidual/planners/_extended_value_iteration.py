@@ -17,7 +17,7 @@ from bidual._base.types import float64
 from bidual.models import Arrivals, LawRows, Layout, Rectangular
 from bidual.planners._base import AbstractPlanner, Plan
 from bidual.planners._passes import Cost, at, at_action, stage_cost
-from bidual.planners._rows import cheapest
+from bidual.planners._rows import choose_cheapest
 
 
 @final
@@ -64,7 +64,7 @@ def _plan(
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _StepChoice]:
         W, states = _payments(model, arrivals, on_arrival[h], V, h, open_=open_)
-        choice = cheapest(jax.tree.map(lambda set_: at(set_, h), model.rows), W)
+        choice = choose_cheapest(jax.tree.map(lambda set_: at(set_, h), model.rows), W)
         Q = stage_cost(psi, cost, h) + choice.bound
         if model.allowed is not None:
             Q = jnp.where(model.allowed, Q, jnp.inf)
@@ -86,7 +86,7 @@ def _plan(
         return arrived, (embedding, None if cost.visits is None else mu, pairs, taken.arrival_signals @ mu)
 
     V, taken = jax.lax.scan(backward, jnp.zeros(psi.shape[3]), steps, reverse=True)
-    first = cheapest(model.start.rows, V[model.start.states])
+    first = choose_cheapest(model.start.rows, V[model.start.states])
     start = jnp.zeros_like(V).at[model.start.states.ravel()].add(first.law.ravel())
     _, expected = jax.lax.scan(forward, start, (steps, taken))
     return first.bound[0, 0], taken.action, *expected

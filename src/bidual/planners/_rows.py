@@ -37,14 +37,14 @@ class RowChoice(NamedTuple):
     law: Float[Array, "K A R"]
 
 
-def cheapest(rows: BallRows | BoxRows | NearRows, W: Float[Array, "K A R"]) -> RowChoice:
+def choose_cheapest(rows: BallRows | BoxRows | NearRows, W: Float[Array, "K A R"]) -> RowChoice:
     """Compute the cheapest law of every row. A successor beyond the set's lists, if any, comes last in W."""
     if isinstance(rows, BallRows):
-        return _in_ball(rows, W)
-    return _in_box(rows, W) if isinstance(rows, BoxRows) else _near(rows, W)
+        return _choose_in_ball(rows, W)
+    return _choose_in_box(rows, W) if isinstance(rows, BoxRows) else _choose_near(rows, W)
 
 
-def _in_ball(rows: BallRows, W: Float[Array, "K A R"]) -> RowChoice:
+def _choose_in_ball(rows: BallRows, W: Float[Array, "K A R"]) -> RowChoice:
     phat, radius = rows.frequencies, rows.radius
     if W.shape[0] > phat.shape[0]:
         phat = jnp.concatenate([phat, jnp.zeros_like(W[:1])])
@@ -56,7 +56,7 @@ def _in_ball(rows: BallRows, W: Float[Array, "K A R"]) -> RowChoice:
     searched = jnp.isfinite(radius) & (radius > 0) & (spread > 0)
     eps = jnp.where(searched, radius, 1.0)
     y = _search(phat, d, eps, spread, searched)
-    A, B, *_ = _parts(phat, d, y)
+    A, B, *_ = _expand_parts(phat, d, y)
     share = jnp.minimum(jnp.exp(A - eps), 1.0 / B)
     mean = _sum(phat * d)
     bound = jnp.where(searched, jnp.expm1(A - eps) / y, jnp.where(radius == 0, mean, 0.0))
@@ -75,7 +75,7 @@ def _sum(terms: Float[Array, "K A R"]) -> Float[Array, "A R"]:
     return reduce(jnp.add, list(terms))
 
 
-def _parts(phat: Float[Array, "K A R"], d: Float[Array, "K A R"], y: Float[Array, "A R"]) -> tuple[Array, ...]:
+def _expand_parts(phat: Float[Array, "K A R"], d: Float[Array, "K A R"], y: Float[Array, "A R"]) -> tuple[Array, ...]:
     """Compute A, B, f = A + log B, and the first two derivatives of f by log y."""
     A = _sum(phat * jnp.log1p(d * y[None]))
     r = 1 / (1 + d * y[None])
@@ -96,10 +96,10 @@ def _search(
 ) -> Float[Array, "A R"]:
     """Solve A + log B = eps for y, to the tolerance; very large where it stays below eps."""
     cap = 1e13 / jnp.where(spread > 0, spread, 1.0)
-    first = jnp.minimum(_first(phat, d, eps, spread), cap)
+    first = jnp.minimum(_choose_first(phat, d, eps, spread), cap)
 
     def step(y: Float[Array, "A R"]) -> Float[Array, "A R"]:
-        _, _, f, first, second = _parts(phat, d, y)
+        _, _, f, first, second = _expand_parts(phat, d, y)
         # Halley's method for log f = log eps in log y. Where f underflows, y is too small.
         off = jnp.log(jnp.maximum(f, 1e-300) / eps)
         slope = first / jnp.maximum(f, 1e-300)
@@ -121,7 +121,7 @@ def _search(
     return jax.lax.while_loop(unfinished, go_on, (jnp.array(1), first, step(first)))[2]
 
 
-def _first(
+def _choose_first(
     phat: Float[Array, "K A R"], d: Float[Array, "K A R"], eps: Float[Array, "A R"], spread: Float[Array, "A R"]
 ) -> Float[Array, "A R"]:
     """Compute the start of the search from the expansion A + log B = s^2 y^2 / 2 (1 - c y) + ..."""
@@ -132,7 +132,7 @@ def _first(
     return y / jnp.clip(1 - 0.5 * c * y, 0.3, 3.0)
 
 
-def _in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
+def _choose_in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
     low, high = rows.low, rows.high
     if W.shape[0] > low.shape[0]:
         low = jnp.concatenate([low, jnp.zeros_like(W[:1])])
@@ -145,7 +145,7 @@ def _in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
     return RowChoice(jnp.sum(law * W, axis=0), law)
 
 
-def _near(rows: NearRows, W: Float[Array, "K A R"]) -> RowChoice:
+def _choose_near(rows: NearRows, W: Float[Array, "K A R"]) -> RowChoice:
     centre, gain = rows.centre, rows.gain
     if W.shape[0] > centre.shape[0]:
         centre = jnp.concatenate([centre, jnp.zeros_like(W[:1])])

@@ -30,9 +30,9 @@ class UnseenOptimism(AbstractPlanner[Latents]):
     def __call__(self, model: Latents, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """Send the free mass to its cheapest target, and plan exactly in the law that results."""
         if model.to == "seen":
-            signals, to = model.signals, _cheapest(model, theta)
+            signals, to = model.signals, _find_cheapest(model, theta)
         else:
-            ends = _ends(model, theta)
+            ends = _find_ends(model, theta)
             best_signals = np.where(theta >= 0, model.low, model.high) * (~model.at_end | ends[:, None])
             signals = model.signals + model.freed[:, None] * best_signals[:, :, None, None]
             to = np.where(ends, model.end, model.unseen)
@@ -40,10 +40,10 @@ class UnseenOptimism(AbstractPlanner[Latents]):
         H, S, A, _ = law.shape
         law[np.arange(H)[:, None, None], np.arange(S)[:, None], np.arange(A), to[:, None, None]] += model.freed
         layout = replace(psi, signals=place_on_device(signals.swapaxes(2, 3)))
-        return BackwardInduction()(_known(model, law), layout, theta)
+        return BackwardInduction()(_build_known(model, law), layout, theta)
 
 
-def _ends(model: Latents, theta: Float[np.ndarray, "H d"]) -> Bool[np.ndarray, "H"]:
+def _find_ends(model: Latents, theta: Float[np.ndarray, "H d"]) -> Bool[np.ndarray, "H"]:
     """Return the steps at which UNSEEN should end the episode: only signals at the end of episodes can favour that."""
     least = theta * np.where(theta >= 0, model.low, model.high)
     each, once = least[:, ~model.at_end].sum(axis=1), least[:, model.at_end].sum(axis=1)
@@ -54,7 +54,7 @@ def _ends(model: Latents, theta: Float[np.ndarray, "H d"]) -> Bool[np.ndarray, "
     return ends
 
 
-def _cheapest(model: Latents, theta: Float[np.ndarray, "H d"]) -> Int[np.ndarray, "H"]:
+def _find_cheapest(model: Latents, theta: Float[np.ndarray, "H d"]) -> Int[np.ndarray, "H"]:
     """Return for every step the cheapest of the latents that were observed to follow it."""
     H, S = model.law.shape[:2]
     pays = np.einsum("hd,hdsa->hsa", theta, model.signals)
@@ -68,7 +68,7 @@ def _cheapest(model: Latents, theta: Float[np.ndarray, "H d"]) -> Int[np.ndarray
     return to
 
 
-def _known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
+def _build_known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
     S, A = law.shape[1:3]
     states = np.broadcast_to(np.arange(S, dtype=np.int32)[None, :, None, None], (1, S, A, S))
     return Known(

@@ -123,7 +123,7 @@ def _linkage(axes: "Axes", run: Run, picture: Picture) -> Show:
     (hinges,) = axes.plot([], [], "o", color="white", markeredgecolor=DARK, markersize=7, animated=True)
     (tip,) = axes.plot([], [], "o", color=BLUE, markersize=13, animated=True)
     force = _bar(axes, u[:, 0], picture.controls[0])
-    low, high = _around(np.concatenate([joints.reshape(-1, 2), ground]))
+    low, high = _frame_points(np.concatenate([joints.reshape(-1, 2), ground]))
     room = 0.15 * (high[1] - low[1])  # for the bar
     axes.set(xlim=(low[0], high[0]), ylim=(low[1] - room, high[1]), aspect="equal")
     axes.axis("off")
@@ -149,7 +149,7 @@ def _flight(axes: "Axes", run: Run, picture: Picture) -> Show:
     (path,) = axes.plot([], [], color=BLUE, linewidth=1.8, animated=True)
     (push,) = axes.plot([], [], color=ORANGE, linewidth=3, solid_capstyle="round", animated=True)
     (point,) = axes.plot([], [], "o", color=BLUE, markersize=9, animated=True)
-    low, high = _ends(places, picture)
+    low, high = _frame(places, picture)
     reach = 0.15 * float((high - low).max()) / max(float(np.abs(u).max(initial=0.0)), 1e-12)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     clock = axes.text(0.02, 0.98, "", fontsize=9, va="top", transform=axes.transAxes, animated=True)
@@ -164,14 +164,14 @@ def _flight(axes: "Axes", run: Run, picture: Picture) -> Show:
     return show
 
 
-def _ends(places: Float[np.ndarray, "k 2"], picture: Picture) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+def _frame(places: Float[np.ndarray, "k 2"], picture: Picture) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
     """Return a square that holds the path, the goal and all discs, with a margin."""
     points = [places, *(np.array([[x - r, y - r], [x + r, y + r]]) for x, y, r in picture.discs)]
     points += [] if picture.goal is None else [np.array([picture.goal])]
-    return _around(np.concatenate(points))
+    return _frame_points(np.concatenate(points))
 
 
-def _around(points: Float[np.ndarray, "k 2"]) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+def _frame_points(points: Float[np.ndarray, "k 2"]) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
     low, high = points.min(axis=0), points.max(axis=0)
     middle, side = (low + high) / 2, 1.2 * max(float((high - low).max()), 1e-6)
     return middle - side / 2, middle + side / 2

@@ -34,7 +34,7 @@ def draw_arrows(
     """Draw an arrow per direction in each cell: larger and darker for a larger share, coloured by the cell's kind."""
     from matplotlib.colors import to_rgb
 
-    directions, ways = _by_direction(grid, shares)
+    directions, ways = _group_by_direction(grid, shares)
     colours = np.array([to_rgb(colour) for colour, _ in _KINDS])[kinds]
     moves = directions.any(axis=1)
     _draw_moves(axes, directions[moves], ways[..., moves], colours)
@@ -44,14 +44,14 @@ def draw_arrows(
     _draw_key(figure, axes, sorted(set(kinds[busy].tolist())))
 
 
-def kinds_of_cells(
+def classify_cells(
     count: Float[np.ndarray, "rows columns"], drawn: Float[np.ndarray, "rows columns"]
 ) -> Int[np.ndarray, "rows columns"]:
     """Classify cells by their expected steps and their share of actions drawn at random, for the colour of arrows."""
     return np.where(count < _RARE, 2, np.where(drawn >= _RANDOM, 1, 0))
 
 
-def _by_direction(
+def _group_by_direction(
     grid: Grid, shares: Float[np.ndarray, "rows columns A"]
 ) -> tuple[Float[np.ndarray, "directions 2"], Float[np.ndarray, "rows columns directions"]]:
     """Return unit vectors (row, column) and the share of each: actions with the same direction share an arrow."""

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bidual.report._canvas import BLUE, DARK, GREEN, SHADE, VERMILLION, headline, new_figure, set_title, whole_numbers
+from bidual.report._canvas import (
+    BLUE,
+    DARK,
+    GREEN,
+    SHADE,
+    VERMILLION,
+    new_figure,
+    set_title,
+    tick_whole_numbers,
+    write_headline,
+)
 from bidual.solving.solution import Solution
 
 if TYPE_CHECKING:
@@ -30,7 +40,7 @@ def bounds_figure(solution: Solution, title: str = "") -> "Figure":
     figure = new_figure(8.4, 5.0)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     plans = np.array([state.plans for state in solution.history])
-    searching = _searching(solution)
+    searching = _find_searching(solution)
     _draw_bounds(top, solution, plans)
     _draw_gap(bottom, solution, plans, searching)
     for axes in (top, bottom):
@@ -39,24 +49,24 @@ def bounds_figure(solution: Solution, title: str = "") -> "Figure":
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
     bottom.set_xlim(plans[0] - 0.5, plans[-1] + 0.5)
     bottom.set_xlabel("plans made")
-    whole_numbers(bottom, "x")
-    set_title(top, title or headline(solution, "bounds on the optimum"), figure.get_figwidth())
+    tick_whole_numbers(bottom, "x")
+    set_title(top, title or write_headline(solution, "bounds on the optimum"), figure.get_figwidth())
     return figure
 
 
-def _searching(solution: Solution) -> Bool[np.ndarray, "n"]:
+def _find_searching(solution: Solution) -> Bool[np.ndarray, "n"]:
     """Return the plans after which no feasible policy was known: the policy's own side has no bound."""
     own = [state.lower if solution.sense == "maximize" else state.upper for state in solution.history]
     return np.array([bound is None for bound in own])
 
 
 def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
-    lower = _numbers([state.lower for state in solution.history])
-    upper = _numbers([state.upper for state in solution.history])
+    lower = _to_numbers([state.lower for state in solution.history])
+    upper = _to_numbers([state.upper for state in solution.history])
     reached, unbeaten = "reached by a feasible policy", "no feasible policy is {}"
     maximises = solution.sense == "maximize"
     labels = (unbeaten.format("above"), reached) if maximises else (reached, unbeaten.format("below"))
-    style = _style(plans)
+    style = _choose_style(plans)
     for side, bound, colour, meaning in (
         ("upper", upper, VERMILLION, labels[0]),
         ("lower", lower, BLUE, labels[1]),
@@ -65,14 +75,14 @@ def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
         known = "" if np.isfinite(bound).any() else "_"
         axes.plot(plans, bound, color=colour, label=f"{known}{side} bound:\n{meaning}", **style)
     axes.fill_between(plans, lower, upper, step="post", color=BLUE, alpha=0.08, linewidth=0)
-    ends = _numbers([solution.lower, solution.upper])
+    ends = _to_numbers([solution.lower, solution.upper])
     if not np.isnan(ends).all():
         _mark_end(axes, int(plans[-1]), ends, "certified at the end")
-    _focus(axes, lower, upper, ends)
+    _focus_axis(axes, lower, upper, ends)
     axes.set_ylabel("objective")
 
 
-def _focus(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.ndarray) -> None:
+def _focus_axis(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.ndarray) -> None:
     """Fit the axis without the first tenth of the plans: their bounds can be so far off that they hide the rest."""
     late = len(lower) // 10
     visible = np.concatenate([lower[late:], upper[late:], ends])
@@ -86,16 +96,18 @@ def _focus(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.ndarray)
 
 def _draw_gap(axes: "Axes", solution: Solution, plans: np.ndarray, searching: np.ndarray) -> None:
     axes.set_yscale("log")
-    gap = _numbers([state.gap for state in solution.history])
+    gap = _to_numbers([state.gap for state in solution.history])
     violation = np.where(searching, [state.violation for state in solution.history], np.nan)
     if not searching.all():
-        axes.plot(plans, _positive(gap, solution.value), color=DARK, label="gap between the bounds", **_style(plans))
-        axes.axhline(_requested(solution), color="0.45", linestyle=":", linewidth=1.2, label="gap asked for")
+        axes.plot(
+            plans, _floor(gap, solution.value), color=DARK, label="gap between the bounds", **_choose_style(plans)
+        )
+        axes.axhline(_compute_goal(solution), color="0.45", linestyle=":", linewidth=1.2, label="gap asked for")
     if searching.any():
-        violation = _positive(violation, 1.0)
-        axes.plot(plans, violation, color=GREEN, linestyle="--", label="largest violation", **_style(plans))
+        violation = _floor(violation, 1.0)
+        axes.plot(plans, violation, color=GREEN, linestyle="--", label="largest violation", **_choose_style(plans))
     if solution.gap is not None:
-        _mark_end(axes, int(plans[-1]), _positive(np.array([solution.gap]), solution.value), "certified gap")
+        _mark_end(axes, int(plans[-1]), _floor(np.array([solution.gap]), solution.value), "certified gap")
     elif solution.conflict is not None:
         # Some constraint is violated by at least its own amount, so the largest violation is at least the smallest.
         least = np.array([min(solution.conflict.least.values())])
@@ -103,11 +115,11 @@ def _draw_gap(axes: "Axes", solution: Solution, plans: np.ndarray, searching: np
     axes.set_ylabel("violation" if searching.all() else "gap, violation" if searching.any() else "gap")
 
 
-def _requested(solution: Solution) -> float:
+def _compute_goal(solution: Solution) -> float:
     return solution.goal.gap * (abs(solution.value) if solution.goal.relative else 1.0)
 
 
-def _positive(numbers: np.ndarray, size: float) -> np.ndarray:
+def _floor(numbers: np.ndarray, size: float) -> np.ndarray:
     """Raise numbers no larger than rounding to its size: a logarithmic axis has no zero."""
     return np.maximum(numbers, _ROUNDING * max(1.0, abs(size)))
 
@@ -124,11 +136,11 @@ def _shade(axes: "Axes", plans: np.ndarray, searching: np.ndarray) -> None:
         axes.axvspan(plans[0] - 0.5, end, color=SHADE, zorder=0, label="no feasible policy known")
 
 
-def _style(plans: np.ndarray) -> dict[str, Any]:
+def _choose_style(plans: np.ndarray) -> dict[str, Any]:
     dots = {"marker": "o", "markersize": 3.5} if len(plans) <= _DOTTED else {}
     return {"drawstyle": "steps-post", "linewidth": 1.6, **dots}
 
 
-def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
+def _to_numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
     """Return the values with NaN, which is not drawn, for unknown ones."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)

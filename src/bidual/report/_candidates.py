@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from bidual._base.errors import ProblemError
 from bidual.learning.learned import Learned
-from bidual.report._canvas import DARK, headline, new_figure, set_title
+from bidual.report._canvas import DARK, new_figure, set_title, write_headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def candidates_figure(solution: Learned, title: str = "") -> "Figure":
     axes = figure.subplots()
     _draw_steps(axes, episodes, left)
     _draw_scales(axes, episodes, left)
-    set_title(axes, title or headline(solution, "candidates left"), figure.get_figwidth())
+    set_title(axes, title or write_headline(solution, "candidates left"), figure.get_figwidth())
     return figure
 
 

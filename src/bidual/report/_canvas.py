@@ -37,7 +37,7 @@ def set_title(axes: "Axes", title: str, width: float) -> None:
     axes.set_title("\n".join(textwrap.wrap(title, width=int(12 * width))), fontsize=11)
 
 
-def headline(solution: Solution | Learned, what: str) -> str:
+def write_headline(solution: Solution | Learned, what: str) -> str:
     """Return a title: the content `what` of the figure, the task, and the outcome of its solve."""
     name = f"{solution.task}: " if solution.task else ""
     ending = {
@@ -47,7 +47,7 @@ def headline(solution: Solution | Learned, what: str) -> str:
     return f"{name}{what} ({ending})"
 
 
-def whole_numbers(axes: "Axes", which: str) -> None:
+def tick_whole_numbers(axes: "Axes", which: str) -> None:
     """Put ticks of the axis "x" or "y" at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 

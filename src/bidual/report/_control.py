@@ -52,13 +52,13 @@ def episode_run(episode: Episode, picture: Picture) -> Run:
 
 
 def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
-    names = _variables(picture)
+    names = _name_variables(picture)
     count = len(names) + len(picture.controls)
     figure = new_figure(7.6, 0.8 + _PANEL * count)
     panels = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     for axes, name in zip(panels, names, strict=False):
         for s, _, colour in _draw_coloured(runs):
-            axes.plot(picture.seconds * np.arange(len(s)), _variable(s, name, picture), color=colour, linewidth=1.5)
+            axes.plot(picture.seconds * np.arange(len(s)), _read(s, name, picture), color=colour, linewidth=1.5)
         axes.set_ylabel(name)
         if name in _angles(picture):
             _count_in_pi(axes)
@@ -66,7 +66,7 @@ def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
             _mark_upright(axes)
         else:
             axes.axhline(0.0, color=DARK, linewidth=0.7, linestyle=":")
-    _finish(figure, panels, runs, picture, title)
+    _label_panels(figure, panels, runs, picture, title)
     return figure
 
 
@@ -78,7 +78,7 @@ def _plane_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
     _draw_plane(plane, runs, picture)
     for axes in panels[:-1]:
         axes.tick_params(labelbottom=False)
-    _finish(figure, panels, runs, picture, title)
+    _label_panels(figure, panels, runs, picture, title)
     return figure
 
 
@@ -109,7 +109,7 @@ def draw_place(axes: "Axes", start: Float[np.ndarray, "n"], picture: Picture) ->
     axes.legend(loc="best", frameon=False, fontsize=9)
 
 
-def _finish(figure: "Figure", panels: "Sequence[Axes]", runs: list[Run], picture: Picture, title: str) -> None:
+def _label_panels(figure: "Figure", panels: "Sequence[Axes]", runs: list[Run], picture: Picture, title: str) -> None:
     """Label the panels: controls in the last ones, time below, the title above."""
     for i, (axes, name) in enumerate(zip(panels[-len(picture.controls) :], picture.controls, strict=True)):
         for _, u, colour in _draw_coloured(runs):
@@ -135,14 +135,14 @@ def _angles(picture: Picture) -> dict[str, tuple[int, int]]:
     return upright | {name: (cosine, sine) for name, cosine, sine in picture.turns}
 
 
-def _variables(picture: Picture) -> list[str]:
+def _name_variables(picture: Picture) -> list[str]:
     """Return the names of the drawn variables, with angles instead of their cosines and sines."""
     angles = _angles(picture)
     hidden = {place for pair in angles.values() for place in pair}
     return [*angles, *(name for i, name in enumerate(picture.names) if i not in hidden)]
 
 
-def _variable(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> Float[np.ndarray, "steps"]:
+def _read(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> Float[np.ndarray, "steps"]:
     pair = _angles(picture).get(name)
     if pair is None:
         return s[:, picture.names.index(name)]
@@ -158,7 +158,7 @@ def _count_in_pi(axes: "Axes") -> None:
 
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(MultipleLocator(np.pi * max(1, np.ceil((high - low) / (5 * np.pi)))))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _in_pi(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_in_pi(value)))
 
 
 def _mark_upright(axes: "Axes") -> None:
@@ -169,6 +169,6 @@ def _mark_upright(axes: "Axes") -> None:
     axes.set_ylabel("angle (dashed: upright)")
 
 
-def _in_pi(value: float) -> str:
+def _format_in_pi(value: float) -> str:
     whole = round(value / np.pi)
     return {0: "0", 1: "π", -1: "-π"}.get(whole, f"{whole}π")

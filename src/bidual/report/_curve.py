@@ -56,7 +56,9 @@ def curve_figure(
     margin = 0.04 * float(np.ptp(x)) or 0.5 * max(1.0, abs(float(x[0])))
     bottom.set_xlim(x[0] - margin, x[-1] + margin)
     _draw_optimum(top, x, low, high)
-    _draw_tangents(top, x, (low + high) / 2, _slopes(price, relation, sense), _achievable_limits(achievable, relation))
+    _draw_tangents(
+        top, x, (low + high) / 2, _to_slopes(price, relation, sense), _achievable_limits(achievable, relation)
+    )
     bottom.plot(x, price, color=VERMILLION, linewidth=1.6, **_dots(x))
     top.set_ylabel("largest objective" if sense == "maximize" else "smallest objective")
     bottom.set_ylabel(f"price: gain per unit\nof {'limit' if relation == '==' else 'relaxation'}")
@@ -65,7 +67,7 @@ def curve_figure(
         _draw_achievable(axes, achievable, relation)
         axes.grid(alpha=0.25)
     if np.isnan(low + high).all():
-        _say_nothing_is_known(top, bottom)
+        _mark_unknown(top, bottom)
     top.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
     set_title(top, title or f"what the limit of '{constraint}' is worth", figure.get_figwidth())
     return figure
@@ -97,7 +99,7 @@ def _check_arrays(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
     return list(vectors.values())
 
 
-def _slopes(prices: Float[np.ndarray, "n"], relation: str, sense: str) -> Float[np.ndarray, "n"]:
+def _to_slopes(prices: Float[np.ndarray, "n"], relation: str, sense: str) -> Float[np.ndarray, "n"]:
     """Return the derivative of the optimum in the limit: a price is a gain, and relaxing ">=" lowers the limit."""
     return prices * (1.0 if sense == "maximize" else -1.0) * (-1.0 if relation == ">=" else 1.0)
 
@@ -156,7 +158,7 @@ def _draw_achievable(axes: "Axes", achievable: tuple[float, float] | None, relat
     axes.set_xlim(left, right)
 
 
-def _say_nothing_is_known(top: "Axes", bottom: "Axes") -> None:
+def _mark_unknown(top: "Axes", bottom: "Axes") -> None:
     for axes in (top, bottom):
         axes.set_yticks([])
     top.text(0.5, 0.5, "no optimum is known at these limits", ha="center", va="center", transform=top.transAxes)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bidual.learning.learned import Learned
 from bidual.learning.outputs import Regret
 from bidual.learning.summary import Interval
-from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, headline, new_figure, set_title
+from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure, set_title, write_headline
 from bidual.report._paid import episode_values_figure
 
 if TYPE_CHECKING:
@@ -49,16 +49,16 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
         axes.grid(alpha=0.25)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
     _draw_episodes(bottom, episodes, solution.delta)
-    set_title(top, title or headline(solution, "what the episodes show"), figure.get_figwidth())
+    set_title(top, title or write_headline(solution, "what the episodes show"), figure.get_figwidth())
     return figure
 
 
 def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optimum: float | None) -> None:
     maximises = solution.sense == "maximize"
-    bound = _numbers(
+    bound = _to_numbers(
         [*(progress.bound for progress in solution.history), solution.upper if maximises else solution.lower]
     )
-    reached = _numbers([progress.reached for progress in solution.history])
+    reached = _to_numbers([progress.reached for progress in solution.history])
     unbeaten, own = (VERMILLION, BLUE) if maximises else (BLUE, VERMILLION)  # upper and lower, as in bounds_figure
     side = "above" if maximises else "below"
     # At the right end: the bound that is returned, to which fresh episodes may have added.
@@ -67,15 +67,15 @@ def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optim
     _draw_line(axes, episodes, reached, own, f"the mixture of the policies\nrun so far is {side} this")
     axes.fill_between(episodes, reached, bound[:-1], color=own, alpha=0.08, linewidth=0)
     interval = solution.outputs[0].objective
-    _mark_policy(axes, episodes, interval, _whose(solution))
+    _mark_policy(axes, episodes, interval, _describe_policy(solution))
     if optimum is not None:
         axes.axhline(optimum, color=DARK, linewidth=0.9, linestyle=(0, (6, 3)), label="the true optimum")
-    _focus(axes, solution, bound, reached, [interval.value, interval.lower, interval.upper, optimum])
+    _magnify_end(axes, solution, bound, reached, [interval.value, interval.lower, interval.upper, optimum])
     axes.set_ylabel(f"objective ({solution.sense})")
 
 
 def _draw_violation(axes: "Axes", solution: Learned, episodes: np.ndarray) -> None:
-    violation = _numbers([progress.violation for progress in solution.history])
+    violation = _to_numbers([progress.violation for progress in solution.history])
     _draw_line(axes, episodes, violation, GREEN, "of that mixture, at most")
     worst = max(constraint.violation_upper for constraint in solution.constraints)
     if np.isfinite(worst):
@@ -98,7 +98,7 @@ def _mark_policy(axes: "Axes", episodes: np.ndarray, interval: Interval, label: 
     axes.errorbar([_right_end(episodes)], [value], yerr=bar, linestyle="none", label=label, **_MARK)
 
 
-def _whose(solution: Learned) -> str:
+def _describe_policy(solution: Learned) -> str:
     count = solution.outputs[0].episodes
     return f"the policy returned,\non {count} fresh episodes" if count else "the policy returned,\nin the learned model"
 
@@ -108,11 +108,11 @@ def _right_end(episodes: np.ndarray) -> float:
     return float(episodes[-1]) * (float(episodes[-1]) / float(episodes[0])) ** 0.05 * 1.05
 
 
-def _focus(
+def _magnify_end(
     axes: "Axes", solution: Learned, bound: np.ndarray, reached: np.ndarray, end: Sequence[float | None]
 ) -> None:
     """Magnify the end where early bounds were so far off that nothing else would be visible."""
-    last = _numbers([bound[-1], *(reached[-1:] if np.isnan(bound[-1]) else []), *end])
+    last = _to_numbers([bound[-1], *(reached[-1:] if np.isnan(bound[-1]) else []), *end])
     last, everything = last[np.isfinite(last)], np.concatenate([bound, reached, last])
     everything = everything[np.isfinite(everything)]
     room = max(float(np.ptp(last)), 1e-6 * max(1.0, float(np.abs(last).max()))) / _LEAST_SHARE
@@ -137,7 +137,7 @@ def _draw_episodes(axes: "Axes", episodes: np.ndarray, delta: float) -> None:
     axes.set_xlabel(f"episodes (all bounds hold at once with probability {1 - delta:g})")
 
 
-def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
+def _to_numbers(values: Sequence[float | None]) -> Float[np.ndarray, "n"]:
     """Return the values with NaN, which is not drawn, for unknown ones."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 

@@ -39,7 +39,7 @@ def cell_size(grid: Grid) -> float:
     return min(max(5.0 / longest, 0.28), 0.85, 12.0 / longest)
 
 
-def roomy(grid: Grid) -> bool:
+def has_room(grid: Grid) -> bool:
     """Return whether a cell has room for text and numbers."""
     return cell_size(grid) >= _ROOMY
 
@@ -107,9 +107,9 @@ def mark_of(grid: Grid, row: int, column: int) -> str:
     letter = grid.rows[row][column]
     if letter == "W" or letter not in _MARKS:
         return ""
-    return _MARKS[letter] if roomy(grid) else letter
+    return _MARKS[letter] if has_room(grid) else letter
 
 
-def short(number: float) -> str:
+def format_short(number: float) -> str:
     """Format an expected number of steps with two digits; empty for next to none."""
     return "" if number < 5e-4 else f"{number:.2g}" if number < 10 else f"{number:.0f}"

@@ -11,7 +11,16 @@ from jaxtyping import Float
 
 from bidual.learning.learned import EpisodeValues, Learned
 from bidual.learning.summary import Interval
-from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, headline, new_figure, set_title, whole_numbers
+from bidual.report._canvas import (
+    BLUE,
+    DARK,
+    GREEN,
+    VERMILLION,
+    new_figure,
+    set_title,
+    tick_whole_numbers,
+    write_headline,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,16 +41,16 @@ def episode_values_figure(
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
     for axes, name, colour in zip(panels, names, (BLUE, *([GREEN] * (_PANELS - 1))), strict=False):
         _draw(axes, episode_values.values[name], colour, together=name in episode_values.averaged)
-        interval = _of_policy(solution, name)
+        interval = _find_interval(solution, name)
         _mark_policy(axes, solution, interval)
         level = _draw_level(axes, solution, name, optimum)
-        _focus(axes, episode_values.values[name], interval, level)
+        _focus_axis(axes, episode_values.values[name], interval, level)
         axes.set_ylabel(f"objective ({solution.sense})" if name == "objective" else name)
         axes.grid(alpha=0.25)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=9)
     panels[-1].set_xlabel("episode")
-    whole_numbers(panels[-1], "x")
-    set_title(panels[0], title or headline(solution, "what the episodes paid"), figure.get_figwidth())
+    tick_whole_numbers(panels[-1], "x")
+    set_title(panels[0], title or write_headline(solution, "what the episodes paid"), figure.get_figwidth())
     return figure
 
 
@@ -58,7 +67,7 @@ def _draw(axes: "Axes", values: Float[np.ndarray, "n"], colour: str, *, together
     axes.plot(episodes, halves, color=colour, linewidth=1.6, label="mean of the last half\nof the episodes so far")
 
 
-def _of_policy(solution: Learned, name: str) -> Interval | None:
+def _find_interval(solution: Learned, name: str) -> Interval | None:
     """Return the interval of the returned policy; None for an entry of a vector constraint, which has none."""
     own = solution.outputs[0]
     return own.objective if name == "objective" else own.constraints.get(name.removesuffix(" (constraint)"))
@@ -92,7 +101,7 @@ def _draw_level(axes: "Axes", solution: Learned, name: str, optimum: float | Non
     return level
 
 
-def _focus(axes: "Axes", values: Float[np.ndarray, "n"], interval: Interval | None, level: float | None) -> None:
+def _focus_axis(axes: "Axes", values: Float[np.ndarray, "n"], interval: Interval | None, level: float | None) -> None:
     """Fit the axis to all but the first tenth of the episodes, the policy and the level.
 
     A random episode may be so far off that nothing else would be visible, and so may the ends of an interval. Episodes

@@ -7,9 +7,18 @@ from jaxtyping import Float
 
 from bidual._base.errors import PolicyError
 from bidual.learning.learned import Learned
-from bidual.report._arrows import draw_arrows, kinds_of_cells
-from bidual.report._canvas import ACTIONS, headline, new_figure, set_title, whole_numbers
-from bidual.report._maps import cell_totals, check_map, draw_heat, empty_cells, map_figure, mark_of, roomy, short
+from bidual.report._arrows import classify_cells, draw_arrows
+from bidual.report._canvas import ACTIONS, new_figure, set_title, tick_whole_numbers, write_headline
+from bidual.report._maps import (
+    cell_totals,
+    check_map,
+    draw_heat,
+    empty_cells,
+    format_short,
+    has_room,
+    map_figure,
+    mark_of,
+)
 from bidual.solving.solution import Solution
 from bidual.tasks import Grid
 
@@ -44,12 +53,12 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
                 f"a policy of {H} steps, {S} states and {A} actions is unreadable without a map: at most "
                 f"{_MOST_STEPS} steps, {_MOST_STATES} states and {len(ACTIONS)} actions can be told apart; give grid="
             )
-        figure, axes = _by_step(solution)
+        figure, axes = _draw_by_step(solution)
     else:
         check_map(grid, S, A)
-        figure, axes = _on_map(solution, grid, step)
+        figure, axes = _draw_on_map(solution, grid, step)
     when = "" if step is None or grid is None else f" at step {step}"
-    set_title(axes, title or headline(solution, f"what the policy does{when}"), figure.get_figwidth())
+    set_title(axes, title or write_headline(solution, f"what the policy does{when}"), figure.get_figwidth())
     return figure
 
 
@@ -59,7 +68,7 @@ def policy_is_drawable(solution: Solution, grid: Grid | None) -> bool:
     return grid is not None or (H <= _MOST_STEPS and S <= _MOST_STATES and len(ACTIONS) >= A)
 
 
-def _on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, Axes]":
+def _draw_on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, Axes]":
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -71,12 +80,12 @@ def _on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, 
     label = "expected steps in the cell" if step is None else f"probability of being there at step {step}"
     draw_heat(figure, axes, grid, count, pale, label)
     # Nothing is drawn where no action leads away: an arrow would mean nothing.
-    shares, drawn = _shares(grid, visits * ~solution.evidence.mdp.absorbing, table)
-    draw_arrows(figure, axes, grid, shares, kinds_of_cells(count, drawn))
+    shares, drawn = _compute_shares(grid, visits * ~solution.evidence.mdp.absorbing, table)
+    draw_arrows(figure, axes, grid, shares, classify_cells(count, drawn))
     return figure, axes
 
 
-def _shares(
+def _compute_shares(
     grid: Grid, visits: Float[np.ndarray, "steps S"], table: Float[np.ndarray, "steps S A"]
 ) -> tuple[Float[np.ndarray, "rows columns A"], Float[np.ndarray, "rows columns"]]:
     """Return, by cell, the share of each action and the share of actions drawn at random; 0 where there are none."""
@@ -88,7 +97,7 @@ def _shares(
     return taken / safe[..., None], drawn / safe
 
 
-def _by_step(solution: Solution) -> "tuple[Figure, Axes]":
+def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
@@ -102,8 +111,8 @@ def _by_step(solution: Solution) -> "tuple[Figure, Axes]":
     axes.imshow(image.swapaxes(0, 1), aspect="auto", interpolation="nearest")
     axes.set_xlabel("step")
     axes.set_ylabel("state")
-    whole_numbers(axes, "x")
-    whole_numbers(axes, "y")
+    tick_whole_numbers(axes, "x")
+    tick_whole_numbers(axes, "y")
     if H <= 30:
         _write_chances(axes, chance)
     handles = [Patch(color=ACTIONS[a], label=f"action {a}") for a in range(A)]
@@ -128,7 +137,7 @@ def visits_figure(solution: Solution | Learned, grid: Grid | None = None, title:
     """Draw expected visits: on the map where there is one, else by state and step. Learned policies: in their model."""
     figure, axes = _visits_by_step(solution.visits) if grid is None else _visits_on_map(solution, grid)
     whose = "policy" if isinstance(solution, Solution) else "learned policy"
-    set_title(axes, title or headline(solution, f"where the {whose} goes"), figure.get_figwidth())
+    set_title(axes, title or write_headline(solution, f"where the {whose} goes"), figure.get_figwidth())
     return figure
 
 
@@ -138,8 +147,8 @@ def _visits_by_step(visits: Float[np.ndarray, "H S"]) -> "tuple[Figure, Axes]":
     image = axes.imshow(visits.T, aspect="auto", cmap="viridis", vmin=0, interpolation="nearest")
     axes.set_xlabel("step")
     axes.set_ylabel("state")
-    whole_numbers(axes, "x")
-    whole_numbers(axes, "y")
+    tick_whole_numbers(axes, "x")
+    tick_whole_numbers(axes, "y")
     figure.colorbar(image, ax=axes, label="probability of being there")
     return figure, axes
 
@@ -155,8 +164,8 @@ def _visits_on_map(solution: Solution | Learned, grid: Grid) -> "tuple[Figure, A
     for (i, j), number in np.ndenumerate(count):
         colour = "white" if np.sqrt(number) < 0.5 * np.sqrt(count.max()) and not empty[i, j] else "black"
         text: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-        numbered = roomy(grid) and not empty[i, j]
+        numbered = has_room(grid) and not empty[i, j]
         if numbered:
-            axes.text(j, i + 0.2, short(float(number)), fontsize=7, **text)
+            axes.text(j, i + 0.2, format_short(float(number)), fontsize=7, **text)
         axes.text(j, i - 0.18 if numbered else i, mark_of(grid, i, j), fontsize=8, weight="bold", **text)
     return figure, axes

@@ -58,7 +58,7 @@ def tradeoff_figure(runs: Sequence[Trade], parameter: str, sense: str = "maximiz
     for axes, name in zip(panels[1:], names, strict=True):
         pairs = np.array([run.constraints.get(name, (np.nan, np.nan)) for run in runs])
         _draw_dots(axes, x, pairs[:, 0], GREEN)
-        at, limits = _means(x, pairs[:, 1])
+        at, limits = _average_by_limit(x, pairs[:, 1])
         axes.plot(at, limits, color=VERMILLION, linestyle=":", linewidth=1.6, label="limit")
         axes.set_ylabel(name)
     for axes in panels:
@@ -70,7 +70,7 @@ def tradeoff_figure(runs: Sequence[Trade], parameter: str, sense: str = "maximiz
 
 
 def _draw_dots(axes: "Axes", x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], colour: str) -> None:
-    at, means = _means(x, y)
+    at, means = _average_by_limit(x, y)
     if at.size < x.size:
         axes.plot(at, means, color=colour, linewidth=1.6, label="mean of the runs")
     axes.plot(x, y, "o", color=colour, markersize=4.5, alpha=0.75, label="each policy returned")
@@ -84,7 +84,7 @@ def _draw_bounds(axes: "Axes", runs: Sequence[Trade]) -> None:
         axes.vlines(at, lower, upper, color=DARK, linewidth=1.0, alpha=0.5, label="certified bounds")
 
 
-def _means(x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
+def _average_by_limit(x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of x where y is known, in order, and the mean of y at each."""
     at = np.unique(x[np.isfinite(y)])
     return at, np.array([y[(x == place) & np.isfinite(y)].mean() for place in at])

@@ -40,14 +40,14 @@ def solve_first_order(
         return solution_from(compiled, world, found, found.goal, options.planner)
     if dual.Gamma is None:
         dual = replace(dual, Gamma=1.0 if point.Gamma is None else _SMALLER * point.Gamma, doubling=True)
-    functions, known = _with_point(functions, point)
+    functions, known = _add_point(functions, point)
     options = replace(options, dual=dual)
     compiled = compiled._replace(variational=functions)
     found = search(compiled, world, options, known, started)
     return solution_from(compiled, world, found, found.goal, options.planner)
 
 
-def _with_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:
+def _add_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:
     """Return the program with the Slater point's weights, and the plans of that point as known ones."""
     if point.found is None or point.room is None:
         return functions, ()

@@ -23,7 +23,7 @@ _NEXT_TO_NOTHING = 1e-6  # share of the weights
 _PLANS = 40  # for a search without one of the constraints
 
 
-def smallest_clash(
+def find_smallest_clash(
     program: ConvexProgram,
     psi: Layout,
     model: Known,
@@ -44,14 +44,14 @@ def smallest_clash(
             break
         without = innocent.copy()
         without[group] = True
-        found = _clash_without(program, psi, model, planner, _rows(form, without))
+        found = _clash_without(program, psi, model, planner, _find_rows(form, without))
         if found is not None:
             bound, innocent = found, without
             guilty = [other for other in guilty if other is not group]
-    return bound, _rows(form, innocent)
+    return bound, _find_rows(form, innocent)
 
 
-def _rows(form: ConicForm, scalars: Bool[np.ndarray, "m"]) -> Bool[np.ndarray, "r"]:
+def _find_rows(form: ConicForm, scalars: Bool[np.ndarray, "m"]) -> Bool[np.ndarray, "r"]:
     """Return the rows that contain the limits of these scalar constraints."""
     return (form.owner >= 0) & np.append(scalars, False)[form.owner]
 

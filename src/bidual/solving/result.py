@@ -25,8 +25,8 @@ from bidual.problem.convex import (
     repair_multipliers,
 )
 from bidual.problem.modelling import Line
-from bidual.solving.infeasibility import smallest_clash
-from bidual.solving.search import CompiledProblem, Instance, Search, in_conflict
+from bidual.solving.infeasibility import find_smallest_clash
+from bidual.solving.search import CompiledProblem, Instance, Search, is_in_conflict
 from bidual.solving.solution import Solution
 from bidual.world.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 
@@ -42,13 +42,13 @@ def solution_from(
     program, lines, maximises, total, variational = compiled
     planner = planner or BackwardInduction()
     plans = [None if reply is None else reply.plan for reply in found.replies]
-    mixture, duals = mixture_of(world, planner, plans, found.duals.weights), found.duals
-    clashes = _clashes(program, world, planner, duals, lines) if in_conflict(duals) else []
+    mixture, duals = build_mixture(world, planner, plans, found.duals.weights), found.duals
+    clashes = _clashes(program, world, planner, duals, lines) if is_in_conflict(duals) else []
     bounds = record_of(program, _provable_bound(program, world, variational, duals.optimum), 1.0)
     policy = collapse(mixture, world.mdp)
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
     if _may_be_below_its_floor(program, certificate, goal):
-        evidence, certificate = _with_floor(evidence, certificate)
+        evidence, certificate = _certify_with_floor(evidence, certificate)
     # Where a default goal is below what arithmetic can tell of the value, that will do.
     goal = goal._replace(floor=max(goal.floor, 8 * (certificate.upper - certificate.value))) if goal.floor else goal
     goal = goal.settled(*certificate.bounds(program, maximises=False))
@@ -76,7 +76,7 @@ def solution_from(
     )
 
 
-def mixture_of(
+def build_mixture(
     world: Instance, planner: AbstractSoftPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
 ) -> Mixture:
     """Build the mixture of the plans; with soft policies among them, the one Markov policy that it equals."""
@@ -127,7 +127,7 @@ def _may_be_below_its_floor(program: AbstractProgram, certificate: Certificate, 
     )
 
 
-def _with_floor(evidence: Evidence, certificate: Certificate) -> tuple[Evidence, Certificate]:
+def _certify_with_floor(evidence: Evidence, certificate: Certificate) -> tuple[Evidence, Certificate]:
     """Certify with the floor's multipliers as well, and return the better bound of the two."""
     program = evidence.program.curved
     lam = None if program is None else floor_multipliers(program.main)
@@ -150,7 +150,7 @@ def _clashes(
     whole = record_of(program, duals.conflict, 0.0)
     if program.curved is None or len(lines) == 1:
         return [whole]
-    bound, dropped = smallest_clash(program.curved, world.layout, world.model, planner, duals.conflict, lines)
+    bound, dropped = find_smallest_clash(program.curved, world.layout, world.model, planner, duals.conflict, lines)
     return [record_of(program, bound, 0.0, dropped), whole]
 
 
@@ -161,7 +161,7 @@ def _provable_bound(
     curved = program.curved
     if curved is None or (bound.slope is None and bound.point is None):
         return bound
-    slope = _slope_at(curved, bound) if bound.slope is None else bound.slope
+    slope = _compute_slope(curved, bound) if bound.slope is None else bound.slope
     box = _box_around(curved, world, bound.point) if variational is None else variational.bounds()
     try:
         lam = multipliers_of_slope(curved.main, slope, *box)
@@ -170,7 +170,7 @@ def _provable_bound(
     return Bound(bound.value, lam)
 
 
-def _slope_at(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n"]:
+def _compute_slope(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n"]:
     """Return the slope of f + gamma . g at the point of a bound by gradients."""
     assert program.smooth is not None and bound.point is not None  # noqa: PT018 - only smooth functions have such bounds
     _, gradients = program.smooth.gradients(bound.point)

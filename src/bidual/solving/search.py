@@ -78,9 +78,9 @@ def search(
     replies: list[Reply | None] = []
     history: list[Progress] = []
     duals, first_value = None, None
-    smallest = _smallest_scale(program, world)
+    smallest = _compute_smallest_scale(program, world)
     goal = options.goal_at(smallest)
-    for iteration in _loop(compiled, world, options, known):
+    for iteration in _start_loop(compiled, world, options, known):
         duals = iteration.duals
         if first_value is None and not program.is_linear and duals.weights.size and duals.feasible:
             first_value = abs(duals.f)
@@ -99,7 +99,7 @@ def search(
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
 
 
-def _smallest_scale(program: AbstractProgram, world: Instance) -> float:
+def _compute_smallest_scale(program: AbstractProgram, world: Instance) -> float:
     """Compute the size below which bounds on the optimum are as good as 0.
 
     It is a share of what the objective can be, far above what arithmetic loses and far below what anyone asks for.
@@ -115,7 +115,7 @@ def _smallest_scale(program: AbstractProgram, world: Instance) -> float:
     return _BOX * max(abs(float(end[0])) if np.isfinite(end[0]) else 0.0 for end in ends)
 
 
-def worth_keeping(found: Search) -> tuple[Reply, ...]:
+def select_worth_keeping(found: Search) -> tuple[Reply, ...]:
     """Return the plans to start another search from: those in use, and the latest."""
     first = max(0, len(found.replies) - _KEPT)
     latest = [reply for i, reply in enumerate(found.replies) if i >= first or found.duals.weights[i] > 0]
@@ -131,7 +131,7 @@ def _drop_embedding(reply: Reply | None) -> Reply | None:
     return reply._replace(plan=replace(reply.plan, embedding=nothing))
 
 
-def _loop(
+def _start_loop(
     compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply]
 ) -> Iterator[Iteration[Any]]:
     """Start the loop with the dual player for the kind of program."""
@@ -142,11 +142,11 @@ def _loop(
         return primal_dual(compiled.variational, psi, model, planner, dual, plans)
     return program.dispatch(
         lambda rows: primal_dual(rows, psi, model, planner, dual or FullyCorrective(), plans),
-        lambda cones: primal_dual(cones, psi, model, planner, dual or _for_cones(cones, options), plans),
+        lambda cones: primal_dual(cones, psi, model, planner, dual or _choose_for_cones(cones, options), plans),
     )
 
 
-def _for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCorrective | Proximal:
+def _choose_for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCorrective | Proximal:
     return (
         ConicCorrective()
         if program.smooth is None or program.equality.any()
@@ -189,7 +189,7 @@ def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, go
     """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
     if duals.stalled:
         return True
-    if in_conflict(duals):
+    if is_in_conflict(duals):
         violation = float((program.violations(duals.g) / program.units).max())
         return violation - duals.conflict.value <= 0.99 * goal.gap
     return state.lower is not None and state.upper is not None and goal.a_little_less().is_met(state.lower, state.upper)
@@ -212,6 +212,6 @@ def _is_hopeless(history: Sequence[Progress], goal: Goal) -> bool:
     return plans * (now / gap) ** (math.log(2) / math.log(before / now)) > _MOST_PLANS if now > gap else False
 
 
-def in_conflict(duals: Duals[Any]) -> bool:
+def is_in_conflict(duals: Duals[Any]) -> bool:
     """Check whether the constraints with a multiplier are proved to clash by more than rounding."""
     return duals.conflict.value > TOLERANCE

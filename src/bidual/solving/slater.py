@@ -78,35 +78,35 @@ def slater(problem: Problem, mdp: TabularMDP, *, time_limit: float | None = None
     _, world = prepare(problem, mdp)
     roomy, found = _find_roomiest(problem, world, time_limit, started)
     if roomy is not None and roomy.status is Status.INFEASIBLE:
-        return _no_point(Status.INFEASIBLE, roomy.conflict)
-    room = math.inf if roomy is None else _room(roomy)
+        return _report_no_point(Status.INFEASIBLE, roomy.conflict)
+    room = math.inf if roomy is None else _compute_room(roomy)
     if room is None:
         # Where the least possible violation exceeds the tolerance, no policy satisfies all of them.
-        clash = roomy is not None and roomy.lower is not None and roomy.lower > _unit(roomy) * TOLERANCE
-        return _no_point(Status.INFEASIBLE if clash else Status.UNDECIDED, None)
+        clash = roomy is not None and roomy.lower is not None and roomy.lower > _find_unit(roomy) * TOLERANCE
+        return _report_no_point(Status.INFEASIBLE if clash else Status.UNDECIDED, None)
     free = _solve_free(problem, world, time_limit)
     if free is not None and free.status is Status.INFEASIBLE:
-        return _no_point(Status.INFEASIBLE, free.conflict)
+        return _report_no_point(Status.INFEASIBLE, free.conflict)
     bound = None if free is None else free.upper if problem.maximises else free.lower
     solution = roomy or free
     if bound is None or solution is None:
-        return _no_point(Status.UNDECIDED, None)
+        return _report_no_point(Status.UNDECIDED, None)
     value = _objective(problem, solution)
     Gamma = _FLOOR if roomy is None else _bound_on_Gamma(value, bound, room)
     return Slater(Status.OPTIMAL, room, value, bound, Gamma, solution.policy, None, found)
 
 
-def _room(roomy: Solution) -> float | None:
+def _compute_room(roomy: Solution) -> float | None:
     """Compute the room less the tolerance of constraints; None where that is next to nothing."""
-    room = -math.inf if roomy.upper is None else -roomy.upper - _unit(roomy) * TOLERANCE
-    return room if room > _LEAST * _unit(roomy) else None
+    room = -math.inf if roomy.upper is None else -roomy.upper - _find_unit(roomy) * TOLERANCE
+    return room if room > _LEAST * _find_unit(roomy) else None
 
 
-def _unit(roomy: Solution) -> float:
+def _find_unit(roomy: Solution) -> float:
     return float(np.max(roomy.evidence.program.units, initial=1.0))
 
 
-def _no_point(status: Status, conflict: Conflict | None) -> Slater:
+def _report_no_point(status: Status, conflict: Conflict | None) -> Slater:
     return Slater(status, None, None, None, None, None, conflict, None)
 
 

@@ -137,23 +137,23 @@ class Solution(AbstractOutcome):
             Status.INFEASIBLE: "at the policy with the least violation found",
             Status.UNDECIDED: "at the best policy found, which is not shown to be feasible",
         }.get(self.status, "reached by the policy")
-        return f"{self.sense}: {_number(self.value)} {whose}"
+        return f"{self.sense}: {_format(self.value)} {whose}"
 
     def _describe_certificate(self) -> list[str]:
         side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
         if bound is None:
             return []
         distance = "" if self.gap is None else f": at most {self.gap:.2g} from optimal"
-        return [f"no feasible policy can be {side} {_number(bound)}{distance}"]
+        return [f"no feasible policy can be {side} {_format(bound)}{distance}"]
 
 
 def _describe_constraint(c: ConstraintResult) -> str:
     entries = f" (worst of {c.values.size} entries)" if c.values.size > 1 else ""
     verdict = "violated by" if c.violation > c.tolerance else "holds; violation at most"
-    text = f"{c.name}: {_number(c.value)} {c.sense} {_number(c.limit)}{entries}, {verdict} {c.violation_upper:.2g}"
+    text = f"{c.name}: {_format(c.value)} {c.sense} {_format(c.limit)}{entries}, {verdict} {c.violation_upper:.2g}"
     return text if c.price is None else f"{text}; price {c.price:.5g} per unit of limit"
 
 
-def _number(value: float) -> str:
+def _format(value: float) -> str:
     """Format with nine digits, the resolution of a gap of 1e-6 and a tolerance of 1e-9."""
     return f"{value + 0.0:.9g}"

@@ -17,7 +17,7 @@ from bidual.problem.modelling import Problem, Value
 from bidual.solving.first_order import solve_first_order
 from bidual.solving.options import SolveOptions
 from bidual.solving.result import solution_from
-from bidual.solving.search import CompiledProblem, Instance, prepare, search, worth_keeping
+from bidual.solving.search import CompiledProblem, Instance, prepare, search, select_worth_keeping
 from bidual.solving.solution import AbstractSession, Progress, Solution
 from bidual.solving.unbounded import check_bounded
 from bidual.world.mdp import TabularMDP
@@ -89,7 +89,7 @@ def _solve(
         return replace(solution, _session=Session(problem, world, options, (), values))
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
-    session = Session(problem, world, options, worth_keeping(found), values)
+    session = Session(problem, world, options, select_worth_keeping(found), values)
     solution = solution_from(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
     return replace(solution, _session=session)

@@ -38,7 +38,7 @@ def check_bounded(solution: Solution) -> None:
         if reached is not None:
             raise ProblemError(
                 f"the problem is unbounded: the objective {'grows' if maximises else 'falls'} without end along "
-                f"{_moves(functions, direction)} (far out it is "
+                f"{_describe_moves(functions, direction)} (far out it is "
                 f"{-reached if maximises else reached:.3g}, with every constraint as it was). "
                 "Add a constraint that bounds what moves, or check the sign of its term in the objective"
             )
@@ -74,10 +74,10 @@ def _follow_direction(
         if not (np.isfinite(f) and np.all(program.violations(g) <= allowed + 1e-12 * g_largest)):
             return None
         values.append(f)
-    return values[-1] if _goes_on(-np.diff(values), largest) else None
+    return values[-1] if _keeps_falling(-np.diff(values), largest) else None
 
 
-def _goes_on(drops: Float[np.ndarray, "k"], largest: float) -> bool:
+def _keeps_falling(drops: Float[np.ndarray, "k"], largest: float) -> bool:
     """Check whether the objective falls at an undiminished pace, beyond rounding of numbers as large as `largest`.
 
     Far out a bounded convex function falls less and less. A logarithm falls by the same amount from step to step.
@@ -88,7 +88,7 @@ def _goes_on(drops: Float[np.ndarray, "k"], largest: float) -> bool:
     )
 
 
-def _moves(functions: Functions, direction: Float[np.ndarray, "a"]) -> str:
+def _describe_moves(functions: Functions, direction: Float[np.ndarray, "a"]) -> str:
     """Describe the variables that move, and their directions."""
     moves, start = [], 0
     for variable in functions.auxiliary:

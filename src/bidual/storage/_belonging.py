@@ -11,7 +11,7 @@ from bidual._base.errors import CertificateError
 from bidual.certificate import Round
 from bidual.certificate.rounding import EPS
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.modelling import Line, row_slices
+from bidual.problem.modelling import Line, slice_rows
 from bidual.storage._arrays import StoredArrays
 from bidual.world.policies import AbstractPolicy, ControlPolicy, MarkovPolicy, Mixture, encode_controls
 
@@ -69,18 +69,18 @@ def check_policies(rounds: Sequence[Round], digest: str | None) -> Notes:
     return (f"{which}: the file is of an earlier version, or its policy has no digest",)
 
 
-def left_constants(lines: Sequence[Line], program: AbstractProgram) -> Float[np.ndarray, "m"] | None:
+def compute_left_constants(lines: Sequence[Line], program: AbstractProgram) -> Float[np.ndarray, "m"] | None:
     """Return the constants of the left sides, which the rows of a linear problem have moved into their limits."""
     rows = program.linear
     if rows is None:
         return None  # the functions of a convex problem hold them
-    parts = [line.bounds - line.sign * rows.limits[place] for line, place in row_slices(lines)]
+    parts = [line.bounds - line.sign * rows.limits[place] for line, place in slice_rows(lines)]
     return np.concatenate([*parts, np.zeros(0)])
 
 
 def pack_constants(lines: Sequence[Line], program: AbstractProgram) -> dict[str, np.ndarray]:
     """Return the constants of the left sides as an array of a file, where there are rows to have them."""
-    constants = left_constants(lines, program)
+    constants = compute_left_constants(lines, program)
     return {} if constants is None else {"constants": constants}
 
 
@@ -91,12 +91,12 @@ def read_constants(stored: StoredArrays, program: AbstractProgram) -> Float[np.n
 
 def check_constants(lines: Sequence[Line], program: AbstractProgram, stored: Float[np.ndarray, "m"] | None) -> Notes:
     """Check that stated limits are those of the rows and the stored constants; return which constants there are."""
-    implied = left_constants(lines, program)
+    implied = compute_left_constants(lines, program)
     if implied is None:
         return ()
     assert program.linear is not None  # convex problems have returned
     given = implied if stored is None else stored
-    for line, place in row_slices(lines):
+    for line, place in slice_rows(lines):
         limits, constants = program.linear.limits[place], given[place]
         room = 2 * EPS * (np.abs(line.bounds) + np.abs(limits) + np.abs(constants))
         if not np.all(np.abs(implied[place] - constants) <= room):
@@ -104,20 +104,20 @@ def check_constants(lines: Sequence[Line], program: AbstractProgram, stored: Flo
                 f"the file tells the limit {line.bounds.tolist()} of constraint {line.name!r}, but its rows and the "
                 f"constant of its left side have {(line.sign * limits + constants).tolist()}"
             )
-    found = [(line.name, implied[place]) for line, place in row_slices(lines) if np.any(implied[place])]
+    found = [(line.name, implied[place]) for line, place in slice_rows(lines) if np.any(implied[place])]
     if not found:
         return ()
     if stored is None:
-        listed = ", ".join(f"{name!r} {_range(constants)}" for name, constants in found)
+        listed = ", ".join(f"{name!r} {_format_range(constants)}" for name, constants in found)
         return (
             "the file is of an earlier version, which stored no constants of left sides; as it tells limits, they are "
             f"{listed}",
         )
-    first, *others = (f"{name!r} includes the constant {_range(constants)}" for name, constants in found)
+    first, *others = (f"{name!r} includes the constant {_format_range(constants)}" for name, constants in found)
     rest = (f", that of {other.replace(' includes the constant', '')}" for other in others)
     return (f"the left side of {first}{''.join(rest)}",)
 
 
-def _range(constants: Float[np.ndarray, "n"]) -> str:
+def _format_range(constants: Float[np.ndarray, "n"]) -> str:
     low, high = float(constants.min()), float(constants.max())
     return f"{low:.9g}" if low == high else f"{low:.9g} to {high:.9g}"

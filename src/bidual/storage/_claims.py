@@ -16,7 +16,7 @@ from bidual._base.status import Status
 from bidual.certificate import Certificate, Resolution
 from bidual.certificate.constraints import constraint_results
 from bidual.certificate.rounding import EPS
-from bidual.problem.modelling import Line, row_slices
+from bidual.problem.modelling import Line, slice_rows
 
 
 class Derived(NamedTuple):
@@ -67,7 +67,7 @@ def derive_claims(
 def derive_prices(lines: Sequence[Line], gamma: Float[np.ndarray, "m"] | None) -> list[dict[str, Any]]:
     """Return the prices that a file may claim, one for each constraint."""
     prices = []
-    for line, rows in row_slices(lines):
+    for line, rows in slice_rows(lines):
         total = None if gamma is None else float(np.sum(gamma[rows] * (line.sign if line.sense == "==" else 1.0)))
         slack = 0.0 if gamma is None else 8 * gamma[rows].size * EPS * float(np.abs(gamma[rows]).sum())
         prices.append({"price": None if total is None else Derived(total, slack, "nowhere")})
@@ -86,7 +86,7 @@ def _derive_constraints(
     results = constraint_results(lines, certificate, None)
     return [
         _derive_constraint(result.to_dict(), float(resolution.g[rows].max()))
-        for result, (_, rows) in zip(results, row_slices(lines), strict=True)
+        for result, (_, rows) in zip(results, slice_rows(lines), strict=True)
     ]
 
 

@@ -171,7 +171,7 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence
     )
     if any(len(seen.values.T) != linear.numbers.size for seen in rounds):
         raise ValueError("samples are not of the functionals that they are said to be of")
-    laws = None if manifest["laws"] is None else _laws(manifest["laws"], stored, features, split)
+    laws = None if manifest["laws"] is None else _read_laws(manifest["laws"], stored, features, split)
     return ControlEvidence(
         program=program,
         pieces=features.pieces((horizon, 1, 1)),
@@ -208,7 +208,7 @@ def _quadratic(i: int, stored: StoredArrays) -> Quadratic:
     return Quadratic(form, slope, float(stored.numbers(f"constant_{i}", 1)[0]))
 
 
-def _laws(header: Any, stored: StoredArrays, features: Computed, split: Split) -> LinearLaws:  # noqa: ANN401 - JSON
+def _read_laws(header: Any, stored: StoredArrays, features: Computed, split: Split) -> LinearLaws:  # noqa: ANN401 - JSON
     gram = stored.numbers("gram", None, None)
     first, low = stored.numbers("first", None), stored.numbers("control_low", None)
     (d, n, m), high = (len(gram), first.size, low.size), stored.numbers("control_high", low.size)

@@ -37,7 +37,7 @@ def load(
         from bidual.planners.control import Given, read_controls  # here, because `check` needs no planner
 
         return read_controls(file, Given(features, model_features))
-    _, arrays = archive.read(file, _kind(file))
+    _, arrays = archive.read(file, _read_kind(file))
     try:
         return read_policy(arrays)
     except ValueError as error:
@@ -55,7 +55,7 @@ def check(path: str | os.PathLike[str]) -> Check:
         raise CertificateError(f"{file} holds a policy over latents: a heuristic claims nothing that could be checked")
     if kind == CONTROLS:
         return _controlled.check_controlled(file)
-    return _learned.check_learned(file) if _kind(file) == _learned.KIND else _saved.check_solution(file)
+    return _learned.check_learned(file) if _read_kind(file) == _learned.KIND else _saved.check_solution(file)
 
 
 def find_saved(path: str | os.PathLike[str]) -> Path:
@@ -63,6 +63,6 @@ def find_saved(path: str | os.PathLike[str]) -> Path:
     return Path(path) / NAME if os.path.isdir(path) else Path(path)
 
 
-def _kind(path: Path) -> str:
+def _read_kind(path: Path) -> str:
     """Return which of the two kinds with a certificate a file is."""
     return _learned.KIND if archive.read_kind(path) == _learned.KIND else _saved.KIND

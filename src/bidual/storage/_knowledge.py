@@ -70,7 +70,7 @@ def restore_knowledge(
     sets = CLASS_SETS if "class" in header else LINEAR_SETS if "linear" in header else SETS
     if header["set"] not in sets:
         raise ValueError(f"there is no set {header['set']!r}")
-    pieces, support = _pieces(header, stored, shape), _support(header, stored, shape)
+    pieces, support = _read_pieces(header, stored, shape), _read_support(header, stored, shape)
     initial = check_initial(stored.numbers("initial", shape[1]), shape[1]) if stored.has("initial") else None
     counts = _counts(stored, support, pieces, shape[0], partly=header.get("collection") == "paper")
     if initial is not None and np.any(counts.starts[initial == 0]):
@@ -111,7 +111,7 @@ def _linear(
     return phi, stationary, bound, ridge
 
 
-def _pieces(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Pieces:
+def _read_pieces(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Pieces:
     H, S, A = shape
     stage = stored.numbers("stage", None, None, S, A)
     arrivals = [stored.numbers(f"arrival_{i}", None, S, A, S) for i in range(len(header["arrivals"]))]
@@ -136,7 +136,7 @@ def _refuse_call(*_: object) -> float:
     raise ArchiveError("functions of signals are not stored in files: what they showed is in the counts")
 
 
-def _support(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Support:
+def _read_support(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Support:
     _, S, A = shape
     states, absorbing = stored.places("successors", NOBODY, S, S, A, None), stored.flags("absorbing", S)
     support = Support(states, exactly(bool, header["open"]), absorbing, stored.flags("allowed", S, A))

@@ -153,7 +153,7 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence
     if np.any(policy.table[:, ~knowledge.counts.support.allowed] > 0):
         raise ValueError("the policy takes an action that its state does not allow")
     dimension = knowledge.pieces.psi.dimension
-    program = _with_units(restore_program(manifest["problem"], stored.arrays, H, dimension), knowledge.pieces)
+    program = _restore_units(restore_program(manifest["problem"], stored.arrays, H, dimension), knowledge.pieces)
     linear, corners = spans_of(stored, program)
     numbers = exactly(list, manifest["rounds"])
     owners = read_policies(manifest.get("policies"), len(numbers))
@@ -184,7 +184,7 @@ def _is_model_value(rounds: tuple[Round, ...], knowledge: AbstractCounted) -> bo
     return not rounds or knowledge.bounds_policies
 
 
-def _with_units(program: AbstractProgram, pieces: Pieces) -> AbstractProgram:
+def _restore_units(program: AbstractProgram, pieces: Pieces) -> AbstractProgram:
     """Return the program in the units that its rows had while it was learned."""
     rows = program.linear
     if rows is not None and not all(

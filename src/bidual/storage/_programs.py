@@ -12,22 +12,22 @@ import scipy.sparse as sp
 
 from bidual._base.errors import CertificateError
 from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram, Image
-from bidual.problem.modelling import Forms, Functions, Line, lines_of, read_functions, write_functions
+from bidual.problem.modelling import Forms, Functions, Line, describe_lines, read_functions, write_functions
 
 Arrays = dict[str, np.ndarray]
 
 
 def pack_program(program: AbstractProgram) -> tuple[dict[str, Any], Arrays]:
     """Return the program as JSON values and arrays."""
-    return program.dispatch(_stored_rows, _stored_functions)
+    return program.dispatch(_pack_rows, _pack_functions)
 
 
-def _stored_rows(program: AffineProgram) -> tuple[dict[str, Any], Arrays]:
+def _pack_rows(program: AffineProgram) -> tuple[dict[str, Any], Arrays]:
     names = ("objective", "rows", "limits", "equality")
     return {"offset": program.offset}, {name: getattr(program, name) for name in names}
 
 
-def _stored_functions(program: ConvexProgram) -> tuple[dict[str, Any], Arrays]:
+def _pack_functions(program: ConvexProgram) -> tuple[dict[str, Any], Arrays]:
     if not isinstance(program.functions, Functions):
         raise TypeError("only functions written in CVXPY can be saved")
     image = program.image
@@ -72,14 +72,14 @@ def _convex(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int
     functions = read_functions(stored["functions"], arrays)
     if sum(v.size for v in functions.images) != arrays["image_offset"].size:
         raise ValueError("the image does not fit the functions")
-    program = Forms(functions).program(_image(stored, arrays, horizon, dimension))
+    program = Forms(functions).program(_read_image(stored, arrays, horizon, dimension))
     program.functions.values(
         program.image.offset, np.zeros(program.num_auxiliary)
     )  # functions that cannot be evaluated fail here
     return program
 
 
-def _image(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> Image:
+def _read_image(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> Image:
     total, offset = stored["total"] is True, arrays["image_offset"]
     columns = dimension * (1 if total else horizon)
     if stored["columns"] != columns:
@@ -118,7 +118,7 @@ def check_limits(lines: Sequence[Line], program: AbstractProgram) -> None:
     functions = None if program.curved is None else program.curved.functions
     if not isinstance(functions, Functions):
         return
-    for stated, line in zip(lines, lines_of([line.name for line in lines], functions), strict=True):
+    for stated, line in zip(lines, describe_lines([line.name for line in lines], functions), strict=True):
         if stated.sense != line.sense or stated.sign != line.sign or not np.array_equal(stated.bounds, line.bounds):
             raise CertificateError(
                 f"the file tells constraint {stated.name!r} as {stated.sense} {stated.bounds.tolist()}, but its "

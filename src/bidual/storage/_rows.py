@@ -14,10 +14,10 @@ from bidual.problem.modelling import Functions, affine_rows
 
 def linear_rows(program: AbstractProgram) -> EstimateRows:
     """Return objective and constraints that are linear in the embedding, of a convex program as CVXPY proves it."""
-    return program.dispatch(_all_rows, _linear_functions)
+    return program.dispatch(_take_all_rows, _linear_functions)
 
 
-def _all_rows(program: AffineProgram) -> EstimateRows:
+def _take_all_rows(program: AffineProgram) -> EstimateRows:
     rows, constants = program.functionals()
     return EstimateRows(np.arange(len(rows)), rows, constants, np.abs(rows), 1)
 
@@ -28,12 +28,12 @@ def _linear_functions(program: ConvexProgram) -> EstimateRows:
     numbers, slopes, constants, start = [], [np.zeros((0, program.image.size))], [np.zeros(0)], 0
     for expression in (functions.objective, *functions.constraints):
         if _is_linear(expression, functions.images):
-            matrix, offset = _over_image(expression, functions.images)
+            matrix, offset = _read_over_image(expression, functions.images)
             numbers += range(start, start + expression.size)
             slopes.append(matrix)
             constants.append(offset)
         start += expression.size
-    return _over_embedding(program.image, numbers, np.concatenate(slopes), np.concatenate(constants))
+    return _pull_back(program.image, numbers, np.concatenate(slopes), np.concatenate(constants))
 
 
 def _is_linear(expression: cp.Expression, images: tuple[cp.Variable, ...]) -> bool:
@@ -42,7 +42,7 @@ def _is_linear(expression: cp.Expression, images: tuple[cp.Variable, ...]) -> bo
     return bool(own) and expression.is_affine() and all(variable.id in known for variable in own)
 
 
-def _over_image(
+def _read_over_image(
     expression: cp.Expression, images: tuple[cp.Variable, ...]
 ) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r"]]:
     """Return the coefficients of all numbers of the image, and the constants."""
@@ -54,7 +54,7 @@ def _over_image(
     return np.concatenate(blocks, axis=1), offset
 
 
-def _over_embedding(
+def _pull_back(
     image: Image, numbers: list[int], slopes: Float[np.ndarray, "r n"], constants: Float[np.ndarray, "r"]
 ) -> EstimateRows:
     sizes = replace(image, matrix=sp.csr_array(abs(image.matrix)))

@@ -45,7 +45,7 @@ def upper(samples: Float[np.ndarray, "n"], low: float, high: float, delta: float
     """Return an upper bound on the mean, with probability at least 1 - delta; `high` without samples."""
     check_delta("delta", delta)
     span = Range.of(np.array([low]), np.array([high]))
-    bound = np.array([_smallest_refuted(0.5 + span.to_unit(samples[:, None])[:, 0], delta, uniform) - 0.5])
+    bound = np.array([_find_smallest_refuted(0.5 + span.to_unit(samples[:, None])[:, 0], delta, uniform) - 0.5])
     return float(span.outward(bound, bound)[1][0])
 
 
@@ -53,7 +53,7 @@ def lower(samples: Float[np.ndarray, "n"], low: float, high: float, delta: float
     """Return a lower bound on the mean, with probability at least 1 - delta, from an upper bound on its negative."""
     check_delta("delta", delta)
     span = Range.of(np.array([low]), np.array([high]))
-    bound = np.array([0.5 - _smallest_refuted(0.5 - span.to_unit(samples[:, None])[:, 0], delta, uniform)])
+    bound = np.array([0.5 - _find_smallest_refuted(0.5 - span.to_unit(samples[:, None])[:, 0], delta, uniform)])
     return float(span.outward(bound, bound)[0][0])
 
 
@@ -70,7 +70,7 @@ def interval(
     return min(ends), max(ends)
 
 
-def _smallest_refuted(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> float:
+def _find_smallest_refuted(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> float:
     """Compute the smallest m in [0, 1] whose capital reaches 1 / delta, from above; 1 if there is none.
 
     Halving is right because every factor, and so the capital at every time, is non-decreasing in m. With a bet l that

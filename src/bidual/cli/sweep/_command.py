@@ -159,11 +159,11 @@ def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Job]", workers
 
 def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[JobRecord]", seconds: float) -> None:
     from bidual._base.version import __version__
-    from bidual.cli.sweep._summary import summary, table, write_curves
+    from bidual.cli.sweep._summary import format_table, summarise_jobs, write_curves
 
-    lines, curves = summary(records), write_curves(spec.out, records)
+    lines, curves = summarise_jobs(records), write_curves(spec.out, records)
     if not args.json:
-        show(table(lines))
+        show(format_table(lines))
         report(f"stored in {spec.out}")
         for file in curves:
             report(f"curve in {file}")

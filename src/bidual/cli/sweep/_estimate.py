@@ -46,7 +46,7 @@ def estimate_time(out: Path, left: Sequence[Job], workers: int) -> Estimate:
     starting, working, sources, unknown = 0.0, 0.0, [], False
     for target, own in mine.items():
         try:
-            pace = _stored_pace(target, entries) or _pilot_pace(own[0])
+            pace = _average_stored_paces(target, entries) or _pilot_pace(own[0])
         except BidualError as error:
             unknown = True
             sources.append(f"{Path(target).name}: no estimate: {error}")
@@ -63,15 +63,15 @@ def _count_spent(job: Job, entries: "Mapping[str, RunEntry]") -> int:
     return 0 if entry is None else min(entry.episodes, job.options.episodes)
 
 
-def _stored_pace(target: str, entries: "Mapping[str, RunEntry]") -> Pace | None:
-    paces = list(_paces(target, entries.values()))
+def _average_stored_paces(target: str, entries: "Mapping[str, RunEntry]") -> Pace | None:
+    paces = list(_list_paces(target, entries.values()))
     if not paces:
         return None
     count = f"{len(paces)} finished run{'s' * (len(paces) > 1)} of it"
     return Pace(sum(paces) / len(paces), 0.0, f"the mean of {count}")
 
 
-def _paces(target: str, entries: "Iterable[RunEntry]") -> Iterable[float]:
+def _list_paces(target: str, entries: "Iterable[RunEntry]") -> Iterable[float]:
     for entry in entries:
         if entry.status == "finished" and entry.result and entry.manifest["options"].get("target") == target:
             yield entry.result["seconds"] / max(entry.result["episodes"], 1)

@@ -42,7 +42,7 @@ def sweep_progress(
             report(f"{record.job.name}: {describe(record)}")
 
 
-def number(value: float | None, unknown: str = "-") -> str:
+def format_number(value: float | None, unknown: str = "-") -> str:
     """Format a number that may be unknown with four digits."""
     return unknown if value is None else f"{value:.4g}"
 
@@ -53,9 +53,11 @@ def describe(record: JobRecord) -> str:
         return f"failed: {record.failure.message}"
     assert record.result is not None
     result = record.result
-    gap = "no gap" if result["gap"] is None else f"gap {number(result['gap'])}"
-    violation = "violation not bounded" if record.violation is None else f"violation at most {number(record.violation)}"
-    return f"{result['status']}, value {number(result['value'])}, {gap}, {violation}, {result['seconds']:.1f} s"
+    gap = "no gap" if result["gap"] is None else f"gap {format_number(result['gap'])}"
+    violation = (
+        "violation not bounded" if record.violation is None else f"violation at most {format_number(record.violation)}"
+    )
+    return f"{result['status']}, value {format_number(result['value'])}, {gap}, {violation}, {result['seconds']:.1f} s"
 
 
 class _Log:
@@ -95,11 +97,11 @@ class _Live:
             table.add_column(column, justify="right", no_wrap=True)
         room = max(min(_LINES, self._console.height - _AROUND) - len(running), 3)
         for record in ended[-room:]:
-            table.add_row(record.job.name, *_row(record))
+            table.add_row(record.job.name, *_format_row(record))
         for one in running:
             status = f"running {one.episodes}/{self._cells[one.name].options.episodes}"
             seconds = time.monotonic() - self._seen.setdefault(one.name, time.monotonic())
-            numbers = [number(one.gap), number(one.violation), f"{seconds:.0f}"]
+            numbers = [format_number(one.gap), format_number(one.violation), f"{seconds:.0f}"]
             table.add_row(one.name, status, "", *numbers, style="bold")
         return table
 
@@ -115,9 +117,9 @@ class _Live:
         return [one for one in mine if one.status == "running"]
 
 
-def _row(record: JobRecord) -> list[str]:
+def _format_row(record: JobRecord) -> list[str]:
     if record.result is None:
         return ["failed", "", "", "", ""]
     result = record.result
-    numbers = [number(result["value"]), number(result["gap"]), number(record.violation)]
+    numbers = [format_number(result["value"]), format_number(result["gap"]), format_number(record.violation)]
     return [result["status"], *numbers, f"{result['seconds']:.1f}"]

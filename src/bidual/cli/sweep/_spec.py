@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, final
 from bidual._base.errors import TaskError
 from bidual.cli._options import Options, default_episodes
 from bidual.cli.sweep._jobs import Job
-from bidual.cli.sweep._values import check_distinct, check_known, list_of, option, setting
+from bidual.cli.sweep._values import check_distinct, check_known, check_setting, list_of, option
 
 _OWN = ("tasks", "seeds", "out", "grid", "set")
 _INSTEAD = {"seed": "seeds", "target": "tasks", "task": "tasks", "settings": "[set]"}
@@ -59,10 +59,10 @@ def read_spec(path: Path, out: Path | None = None, every: int | None = None) -> 
     check_known(path, "", table, [*_OWN, *options_for_all()], _INSTEAD)
     single = {key: option(path, key, table[key], "[grid]") for key in options_for_all() if key in table}
     grid = _grid(path, table, single)
-    seeds = _seeds(path, table.get("seeds", 1))
+    seeds = _read_seeds(path, table.get("seeds", 1))
     folder = Path(out or _read_text(path, table, "out") or Path("runs") / path.stem).absolute()
     jobs = []
-    for task in _tasks(path, table):
+    for task in _read_tasks(path, table):
         for combination in _combinations((*grid, *task.axes)):
             for seed in seeds:
                 jobs.append(_job(folder, task, single, combination, seed, every))
@@ -85,7 +85,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _grid(path: Path, table: Mapping[str, Any], single: Mapping[str, object]) -> tuple[_Axis, ...]:
-    grid = _subtable(path, table, "grid")
+    grid = _read_subtable(path, table, "grid")
     check_known(path, "[grid] ", grid, options_for_all(), _INSTEAD)
     axes = []
     for key, values in grid.items():
@@ -97,7 +97,7 @@ def _grid(path: Path, table: Mapping[str, Any], single: Mapping[str, object]) ->
     return tuple(axes)
 
 
-def _seeds(path: Path, given: object) -> tuple[int, ...]:
+def _read_seeds(path: Path, given: object) -> tuple[int, ...]:
     if isinstance(given, list):
         seeds = list_of(path, "seeds", given, "")
     elif isinstance(given, int) and not isinstance(given, bool) and given >= 1:
@@ -110,7 +110,7 @@ def _seeds(path: Path, given: object) -> tuple[int, ...]:
     return check_distinct(path, "seeds", seeds)
 
 
-def _tasks(path: Path, table: Mapping[str, Any]) -> list[_Task]:
+def _read_tasks(path: Path, table: Mapping[str, Any]) -> list[_Task]:
     if "tasks" not in table:
         raise TaskError(f'{path} names no tasks: write tasks = ["riverswim"], or the names of Python files')
     given = [table["tasks"]] if isinstance(table["tasks"], str) else table["tasks"]
@@ -118,31 +118,31 @@ def _tasks(path: Path, table: Mapping[str, Any]) -> list[_Task]:
     for name in named:
         if not isinstance(name, str):
             raise TaskError(f"{path}: tasks are names of tasks or of Python files; got {name!r}")
-    targets = check_distinct(path, "tasks", [_target(path, name) for name in named])
+    targets = check_distinct(path, "tasks", [_resolve_target(path, name) for name in named])
     labels = [Path(name).stem if name.endswith(".py") else name for name in named]
     if len({label.casefold() for label in labels}) < len(labels):
         labels = [name.removesuffix(".py") for name in named]
-    settings = _subtable(path, table, "set")
+    settings = _read_subtable(path, table, "set")
     own = {key: value for key, value in settings.items() if isinstance(value, dict)}
     check_known(path, "[set.NAME] is for one of the tasks: ", own, named, {})
     shared = {key: value for key, value in settings.items() if key not in own}
     return [
-        _Task(target, label, _settings(path, shared | own.get(name, {})))
+        _Task(target, label, _read_settings(path, shared | own.get(name, {})))
         for name, target, label in zip(named, targets, labels, strict=True)
     ]
 
 
-def _target(path: Path, name: str) -> str:
+def _resolve_target(path: Path, name: str) -> str:
     """Return the target of a task: files are beside the sweep; workers may be in another folder."""
     return str((path.parent / name).resolve()) if name.endswith(".py") else name
 
 
-def _settings(path: Path, given: Mapping[str, object]) -> tuple[_Axis, ...]:
+def _read_settings(path: Path, given: Mapping[str, object]) -> tuple[_Axis, ...]:
     axes = []
     for key, value in given.items():
         where = f"[set] {key}"
         values = list_of(path, where, value, "") if isinstance(value, list) else [value]
-        read = check_distinct(path, where, [setting(path, where, one) for one in values])
+        read = check_distinct(path, where, [check_setting(path, where, one) for one in values])
         axes.append(_Axis(f"{key}=", read, named=isinstance(value, list)))
     return tuple(axes)
 
@@ -196,7 +196,7 @@ def _check_names(path: Path, jobs: Sequence[Job]) -> None:
             )
 
 
-def _subtable(path: Path, table: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _read_subtable(path: Path, table: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = table.get(key, {})
     if not isinstance(found, dict):
         raise TaskError(f"{path}: {key} must be a table, begun by a line [{key}]; got {found!r:.80}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from bidual.cli.sweep._jobs import JobRecord
-from bidual.cli.sweep._progress import number
+from bidual.cli.sweep._progress import format_number
 
 
 @final
@@ -31,15 +31,15 @@ class SummaryLine:
         return asdict(self)
 
 
-def summary(records: Iterable[JobRecord]) -> list[SummaryLine]:
+def summarise_jobs(records: Iterable[JobRecord]) -> list[SummaryLine]:
     """Summarise each combination in a line, in the order of the jobs."""
     groups: dict[str, list[JobRecord]] = {}
     for record in records:
         groups.setdefault(record.job.group, []).append(record)
-    return [_line(group, members) for group, members in groups.items()]
+    return [_summarise_group(group, members) for group, members in groups.items()]
 
 
-def table(lines: Sequence[SummaryLine]) -> str:
+def format_table(lines: Sequence[SummaryLine]) -> str:
     """Format the lines as a table."""
     rows = [("", "runs", "value", "gap", "violation at most", "certified feasible", "failed")]
     for line in lines:
@@ -47,9 +47,9 @@ def table(lines: Sequence[SummaryLine]) -> str:
             (
                 line.group,
                 str(line.runs),
-                _pair(line.value, line.value_spread),
-                _pair(line.gap, line.gap_spread) + (f" ({line.gaps})" if 0 < line.gaps < line.runs else ""),
-                number(line.violation, "not bounded" if line.runs else "-"),
+                _format_pair(line.value, line.value_spread),
+                _format_pair(line.gap, line.gap_spread) + (f" ({line.gaps})" if 0 < line.gaps < line.runs else ""),
+                format_number(line.violation, "not bounded" if line.runs else "-"),
                 f"{line.certified}/{line.runs}" if line.runs else "-",
                 str(line.failed or "-"),
             )
@@ -65,7 +65,7 @@ def _align(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([first, *others]).rstrip()
 
 
-def _line(group: str, records: Sequence[JobRecord]) -> SummaryLine:
+def _summarise_group(group: str, records: Sequence[JobRecord]) -> SummaryLine:
     done = [record for record in records if record.result is not None]
     results = [record.result for record in done if record.result is not None]
     values = [result["value"] for result in results if result["value"] is not None]
@@ -76,26 +76,26 @@ def _line(group: str, records: Sequence[JobRecord]) -> SummaryLine:
         group,
         runs=len(done),
         failed=len(records) - len(done),
-        value=_mean(values),
-        value_spread=_spread(values),
-        gap=_mean(gaps),
-        gap_spread=_spread(gaps),
+        value=_average(values),
+        value_spread=_deviate(values),
+        gap=_average(gaps),
+        gap_spread=_deviate(gaps),
         gaps=len(gaps),
         violation=max(bounded) if bounded and len(bounded) == len(done) else None,
         certified=sum(record.certified for record in done),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _average(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def _spread(values: Sequence[float]) -> float | None:
+def _deviate(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def _pair(mean: float | None, spread: float | None) -> str:
-    return number(mean) if spread is None else f"{number(mean)} ± {spread:.2g}"
+def _format_pair(mean: float | None, spread: float | None) -> str:
+    return format_number(mean) if spread is None else f"{format_number(mean)} ± {spread:.2g}"
 
 
 def write_curves(out: Path, records: Sequence[JobRecord]) -> list[Path]:
@@ -108,7 +108,7 @@ def write_curves(out: Path, records: Sequence[JobRecord]) -> list[Path]:
         name = _find_varied(done)
         if name is None:
             continue
-        runs = [Trade(_numbers(record)[name], **_read_values(record)) for record in done]
+        runs = [Trade(_collect_numbers(record)[name], **_read_values(record)) for record in done]
         label, sense = Path(target).stem, (done[0].result or {})["sense"]
         files.append(out / f"{label}-{name}.png")
         title = f"{label}: what '{name}' is worth, {done[0].job.options.episodes} episodes each"
@@ -124,22 +124,22 @@ def _read_values(record: JobRecord) -> dict[str, Any]:
 
 def _find_varied(records: Iterable[JobRecord]) -> str | None:
     """Find the number in which runs differ, if it is the only difference besides seeds."""
-    others = {_others(record) for record in records}
-    numbers = [_numbers(record) for record in records]
+    others = {_strip_seeds(record) for record in records}
+    numbers = [_collect_numbers(record) for record in records]
     if len(others) != 1 or not numbers:
         return None
     varied = [name for name in numbers[0] if len({one.get(name) for one in numbers}) > 1]
     return varied[0] if len(varied) == 1 else None
 
 
-def _others(record: JobRecord) -> tuple[object, ...]:
+def _strip_seeds(record: JobRecord) -> tuple[object, ...]:
     """Return everything but seeds and numbers."""
     options = record.job.options.to_dict()
     texts = [text for text in record.job.options.settings if _parse(text) is None]
     return tuple((key, value) for key, value in options.items() if key not in ("seed", "settings")) + tuple(texts)
 
 
-def _numbers(record: JobRecord) -> dict[str, float]:
+def _collect_numbers(record: JobRecord) -> dict[str, float]:
     pairs = (_parse(text) for text in record.job.options.settings)
     return dict(pair for pair in pairs if pair is not None)
 

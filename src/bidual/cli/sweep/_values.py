@@ -23,8 +23,8 @@ def option(path: Path, where: str, value: object, lists: str | None) -> bool | i
     if isinstance(value, list) and lists is not None:
         raise TaskError(f"{path}: {where} = {value!r:.80} has several values: they belong under {lists}")
     if key in _CHOICES and value not in _CHOICES[key]:
-        raise TaskError(f"{path}: {where} cannot be {value!r:.80}{one_of(value, _CHOICES[key])}")
-    kind = _kind(key)
+        raise TaskError(f"{path}: {where} cannot be {value!r:.80}{list_possible(value, _CHOICES[key])}")
+    kind = _find_kind(key)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not kind:
@@ -33,7 +33,7 @@ def option(path: Path, where: str, value: object, lists: str | None) -> bool | i
     return value
 
 
-def setting(path: Path, where: str, value: object) -> int | float | str:
+def check_setting(path: Path, where: str, value: object) -> int | float | str:
     """Check the value of a parameter of a task."""
     if isinstance(value, bool) or not isinstance(value, int | float | str) or value == "":
         raise TaskError(f"{path}: {where} must be a number, or a list of them; got {value!r:.80}")
@@ -63,17 +63,17 @@ def check_known(path: Path, where: str, given: Iterable[str], known: Sequence[st
         if key in instead:
             raise TaskError(f"{path}: {where}{key!r} is not set here: write {instead[key]}")
         if key not in known:
-            raise TaskError(f"{path}: {where}there is no {key!r}{one_of(key, known)}")
+            raise TaskError(f"{path}: {where}there is no {key!r}{list_possible(key, known)}")
 
 
-def one_of(value: object, possible: Sequence[str]) -> str:
+def list_possible(value: object, possible: Sequence[str]) -> str:
     """List the possible values, with the one that was probably meant."""
     near = difflib.get_close_matches(str(value), possible, 1)
     guess = f"; did you mean {near[0]!r}?" if near else "."
     return f"{guess} Possible: {', '.join(possible)}"
 
 
-def _kind(key: str) -> type:
+def _find_kind(key: str) -> type:
     """Return the type of an option; optional ones have the type of their value."""
     hint = get_type_hints(Options)[key]
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] or [hint]

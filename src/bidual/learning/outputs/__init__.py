@@ -15,7 +15,7 @@ from bidual.learning.outputs._functionals import (
     functionals,
     spans_of,
 )
-from bidual.learning.outputs._regret import Regret, regret_of
+from bidual.learning.outputs._regret import Regret, compute_regret
 from bidual.learning.outputs._regulated import Regulated
 from bidual.learning.outputs._samples import Payments, Sums, mean_embedding
 

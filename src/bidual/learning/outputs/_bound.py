@@ -76,7 +76,7 @@ class FinalBound:
         """Return the bound over all laws of numbered states that may be true."""
         possible = knowledge.confidence_set
         assert not isinstance(possible, Latents)  # which certify nothing
-        duals, plans = self._solve(_loop(program, knowledge))
+        duals, plans = self._solve(_choose_loop(program, knowledge))
         if duals.conflict.value > TOLERANCE:
             record = record_of(program, duals.conflict, 0.0)
             conflict = lower_bound(program, record, possible, knowledge.pieces)
@@ -118,18 +118,18 @@ class FinalBound:
         return turn.duals, turn.number
 
 
-def _loop(program: AbstractProgram, knowledge: AbstractCounted) -> Iterator[Iteration[Any]]:
+def _choose_loop(program: AbstractProgram, knowledge: AbstractCounted) -> Iterator[Iteration[Any]]:
     """Choose the corrective loop for the program, over the confidence set."""
     psi, model, planner = (
         knowledge.layout,
         knowledge.confidence_set,
         optimistic_planner_for(knowledge.confidence_set, _NODES),
     )
-    known = () if program.curved is None else _uniform(program.curved, knowledge)
+    known = () if program.curved is None else _start_uniform(program.curved, knowledge)
     return corrective_loop(program, psi, model, planner, known)
 
 
-def _uniform(program: ConvexProgram, knowledge: AbstractCounted) -> tuple[Reply, ...]:
+def _start_uniform(program: ConvexProgram, knowledge: AbstractCounted) -> tuple[Reply, ...]:
     """Return the uniform policy in the smoothed model as a start: plans at the edge of a domain defeat the master.
 
     Such an edge is a visit of 0 under a logarithm. The origin of a bound plays no part in its proof.

@@ -19,7 +19,7 @@ from bidual.planners import BackwardInduction
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.modelling import Problem, tighten_limits
 from bidual.solving.options import SolveOptions
-from bidual.solving.result import mixture_of
+from bidual.solving.result import build_mixture
 from bidual.solving.search import CompiledProblem, Instance, Search, search
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, collapse
@@ -119,10 +119,10 @@ def _is_worth_it(
 
 def tighten(problem: Problem, program: AbstractProgram, rooms: Float[np.ndarray, "m"]) -> AbstractProgram:
     """Return the program with its limits tightened by `rooms`."""
-    return program.dispatch(lambda rows: replace(rows, limits=rows.limits - rooms), lambda _: _tighter(problem, rooms))
+    return program.dispatch(lambda rows: replace(rows, limits=rows.limits - rooms), lambda _: _tighten(problem, rooms))
 
 
-def _tighter(problem: Problem, rooms: Float[np.ndarray, "m"]) -> AbstractProgram:
+def _tighten(problem: Problem, rooms: Float[np.ndarray, "m"]) -> AbstractProgram:
     strict, parameters = tighten_limits(problem)
     start = 0
     for limit, line in zip(problem.limits, problem.lines(), strict=True):
@@ -138,7 +138,7 @@ def _build_policy(
 ) -> tuple[ReturnedPolicy, MarkovPolicy]:
     """Return the policy, and the same as a table over the states of the model."""
     plans = [None if reply is None else reply.plan for reply in found.replies]
-    table = collapse(mixture_of(instance, BackwardInduction(), plans, found.duals.weights), instance.mdp)
+    table = collapse(build_mixture(instance, BackwardInduction(), plans, found.duals.weights), instance.mdp)
     returned = ReturnedPolicy(
         policy=knowledge.to_environment_policy(table),
         mdp=instance.mdp,

@@ -9,7 +9,16 @@ from jaxtyping import Float, Int
 
 from bidual._base.keys import Draw, Purpose
 from bidual._base.types import Episode
-from bidual.certificate import MOST_NUMBERS, Estimates, Round, Spans, at_embedding, bounds, of_round, worst_corner
+from bidual.certificate import (
+    MOST_NUMBERS,
+    Estimates,
+    Round,
+    Spans,
+    bound_at_worst_corner,
+    bounds,
+    estimate_round,
+    evaluate_at,
+)
 from bidual.certificate.bounds import Alone, Split
 from bidual.learning.outputs._samples import Payments, mean_embedding
 from bidual.models import AbstractKnowledge
@@ -37,7 +46,7 @@ class Functionals:
 def functionals(problem: Problem, program: AbstractProgram, knowledge: AbstractKnowledge) -> Functionals:
     """Collect the functionals that can be averaged over episodes, with ranges from declared bounds."""
     rows, constants, numbers = _linear_rows(problem, program)
-    low, high = ranges(rows, knowledge)
+    low, high = compute_ranges(rows, knowledge)
     bounded = np.isfinite(low) & np.isfinite(high)
     rows, constants, numbers, low, high = (part[bounded] for part in (rows, constants, numbers, low, high))
     payments = Payments(knowledge.pieces, rows, constants)
@@ -69,7 +78,7 @@ def _linear_rows(
     return rows, constants, np.array(numbers, dtype=np.int64)
 
 
-def ranges(
+def compute_ranges(
     rows: Float[np.ndarray, "r H d"], knowledge: AbstractKnowledge
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r"]]:
     """Compute the least and the largest value of an episode, planning with chance in one's favour or against."""
@@ -100,7 +109,7 @@ class Corners:
 
     def upper(self, episodes: Sequence[Episode], delta: float) -> Float[np.ndarray, "rows"]:
         """Bound F and g from above, all at once with probability 1 - delta."""
-        return worst_corner(self.program, self.spans, self.payments(episodes), delta)
+        return bound_at_worst_corner(self.program, self.spans, self.payments(episodes), delta)
 
     @property
     def spans(self) -> Spans:
@@ -114,7 +123,7 @@ def corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners |
     if few is None:
         return None
     rows = np.array([few.image.adjoint(unit) for unit in np.eye(few.image.size)])
-    low, high = ranges(rows, knowledge)
+    low, high = compute_ranges(rows, knowledge)
     if not np.isfinite([low, high]).all():
         return None
     offset = few.image.offset
@@ -147,7 +156,7 @@ def estimate_policy(
         image=None if corners is None else corners.payments(episodes),
         embedding=mean_embedding(linear.payments.pieces, episodes) if curved else None,
     )
-    return of_round(program, spans_of(linear), None if corners is None else corners.spans, split, seen)
+    return estimate_round(program, spans_of(linear), None if corners is None else corners.spans, split, seen)
 
 
 def spans_of(linear: Functionals) -> Spans:
@@ -167,7 +176,7 @@ def estimate_executed(
 
     `embedding` is the mean over these, which only the curved functionals need.
     """
-    mean = np.zeros(1 + program.equality.size) if embedding is None else at_embedding(program, embedding)
+    mean = np.zeros(1 + program.equality.size) if embedding is None else evaluate_at(program, embedding)
     estimates = Estimates.unbounded(mean, count)
     if linear.numbers.size:
         lower, upper = process.interval(delta, delta)
@@ -178,4 +187,4 @@ def estimate_executed(
 
 def estimate_in_model(program: AbstractProgram, embedding: Float[np.ndarray, "H d"]) -> Estimates:
     """Return the values in the learned model, where no episode was run with the policy: an estimate without bounds."""
-    return Estimates.unbounded(at_embedding(program, embedding), 0)
+    return Estimates.unbounded(evaluate_at(program, embedding), 0)

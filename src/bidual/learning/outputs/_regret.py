@@ -51,17 +51,17 @@ class Regret:
         t = np.log(self.episodes[late])
         if t.size < 2:
             raise ProblemError(f"a slope needs two times from episode {first} on; there are {t.size}")
-        return {name: _slope(t, sums, late) for name, sums in self.series.items()}
+        return {name: _fit_slope(t, sums, late) for name, sums in self.series.items()}
 
 
-def _slope(t: Float[np.ndarray, "n"], sums: Float[np.ndarray, "all"], late: Bool[np.ndarray, "all"]) -> float:
+def _fit_slope(t: Float[np.ndarray, "n"], sums: Float[np.ndarray, "all"], late: Bool[np.ndarray, "all"]) -> float:
     floor = max(float(np.abs(np.diff(sums, prepend=0.0)).max()), 1e-12)
     # Times are many at the end: equally many per octave count alike.
     weights = np.sqrt(np.diff(t, prepend=t[0] - (t[1] - t[0])))
     return round(float(np.polyfit(t, np.log(np.maximum(sums[late], floor)), 1, w=weights)[0]), 9) + 0.0  # no -0.0
 
 
-def regret_of(
+def compute_regret(
     program: AbstractProgram,
     psi: Psi,
     truth: TabularMDP,

@@ -91,7 +91,9 @@ class Checkpoints:
         if journal.count != learn_state.episodes:
             raise ArchiveError(f"{path} is at episode {learn_state.episodes}, but has policies of {journal.count}")
         shape = self._first.loop.knowledge.shape
-        if _outline(learn_state) != _outline(self._first) or any(policy.shape != shape for policy in journal.distinct):
+        if _outline_state(learn_state) != _outline_state(self._first) or any(
+            policy.shape != shape for policy in journal.distinct
+        ):
             raise ArchiveError(f"{path} is of another problem")
         self._journal = journal
         return replace(learn_state, policies=journal.policies)
@@ -112,7 +114,7 @@ def latest_episode(folder: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
-def _outline(learn_state: LearnState) -> tuple[object, ...]:
+def _outline_state(learn_state: LearnState) -> tuple[object, ...]:
     """Return the properties that every state of a run has in common with its first."""
     return (
         *learn_state.loop.knowledge.invariants,

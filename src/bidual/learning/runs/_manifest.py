@@ -46,7 +46,7 @@ def new_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any
         "options": options,
         "facts": facts,
         "created": time.time(),
-        "versions": versions(),
+        "versions": list_versions(),
         "machine": {
             "system": platform.platform(),
             "processor": platform.machine(),
@@ -56,13 +56,15 @@ def new_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any
     }
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of bidual, Python, and the packages that the last bits of a result depend on."""
-    return {"bidual": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+    return {"bidual": __version__, "python": platform.python_version()} | {
+        name: _get_version(name) for name in _PACKAGES
+    }
 
 
 @cache
-def _version(package: str) -> str:
+def _get_version(package: str) -> str:
     """Return the version of a package, cached: the lookup takes longer than most of the rest of storing a run."""
     return version(package)
 
@@ -112,7 +114,7 @@ def check_facts(folder: Path, manifest: dict[str, Any], facts: dict[str, Any]) -
 
 def warn_of_versions(folder: Path, manifest: dict[str, Any]) -> None:
     """Warn where versions differ: the last bits of a result depend on them."""
-    now = versions()
+    now = list_versions()
     for name, then in manifest["versions"].items():
         if now.get(name) != then:
             header = "the run in %s was made with %s %s, this is %s: the last bits may differ"

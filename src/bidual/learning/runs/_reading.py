@@ -69,7 +69,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         names = [entry.name for entry in store.entries() if only in (None, entry.name)]
         if only is not None and not names:
             raise RunError(f"{store.path} knows no run {only!r}: give the folder its old name and place again")
-        return _table({name: store.series(name) for name in names}, store.path)
+        return _tabulate({name: store.series(name) for name in names}, store.path)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _translate_errors(folder: Path) -> Iterator[None]:
         raise RunError(f"the runs in {folder} cannot be read: {error}: look after the disk, and try again") from error
 
 
-def _table(series_of_runs: dict[str, dict[str, Series]], path: Path) -> dict[str, np.ndarray]:
+def _tabulate(series_of_runs: dict[str, dict[str, Series]], path: Path) -> dict[str, np.ndarray]:
     """Tabulate the metrics: one row per run and episode."""
     every = [(name, one) for series in series_of_runs.values() for name, one in series.items() if one.episodes.size]
     columns = list(dict.fromkeys(name for name, _ in every))
@@ -132,14 +132,14 @@ def _list_entry(parent: Path, entry: RunEntry, store: Store) -> Listed:
     if result is None:
         gap, violation = store.latest(entry.name, "gap"), store.latest(entry.name, "violation_at_most")
     else:
-        gap, violation = result["gap"], _worst(result["constraints"])
+        gap, violation = result["gap"], _find_worst(result["constraints"])
     task = entry.manifest.get("task")
     return Listed(
         entry.name, folder, task, status, entry.episodes, entry.created, entry.updated, gap, violation, result
     )
 
 
-def _worst(constraints: list[dict[str, Any]]) -> float | None:
+def _find_worst(constraints: list[dict[str, Any]]) -> float | None:
     """Return the largest possible violation; None where one is not bounded."""
     bounds = [constraint["violation_upper"] for constraint in constraints]
     return None if None in bounds else max(bounds, default=0.0)

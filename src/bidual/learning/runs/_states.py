@@ -68,7 +68,7 @@ class _Packer:
         return self.node(learn_state), self.arrays
 
     def node(self, thing: Any) -> Any:  # noqa: ANN401
-        if _plain(thing):
+        if _is_plain(thing):
             return {"float": thing.hex()} if isinstance(thing, float) else thing
         if id(thing) in self.places:
             return {"first": self.places[id(thing)]}
@@ -83,7 +83,7 @@ class _Packer:
         kind = type(thing)
         if kind not in _NAMES:
             raise ArchiveError(f"a {kind.__module__}.{kind.__name__} has no place in a stored state")
-        return {"make": _NAMES[kind], "of": [self.node(part) for part in _parts(thing)]}
+        return {"make": _NAMES[kind], "of": [self.node(part) for part in _split(thing)]}
 
 
 class _Unpacker:
@@ -93,16 +93,16 @@ class _Unpacker:
         self.first, self.arrays, self.met = list(_objects(first)), arrays, []
 
     def node(self, tree: Any) -> Any:  # noqa: ANN401
-        if _plain(tree):
+        if _is_plain(tree):
             return tree
         if not isinstance(tree, dict):
             raise TypeError(f"{tree!r:.80} stands for nothing")
         if "float" in tree:
             return float.fromhex(tree["float"])
         if "first" in tree:
-            return _at(self.first, tree["first"])
+            return _get_at(self.first, tree["first"])
         if "same" in tree:
-            return _at(self.met, tree["same"])
+            return _get_at(self.met, tree["same"])
         number = len(self.met)
         self.met.append(_UNFINISHED)
         self.met[number] = self._build(tree)
@@ -116,26 +116,26 @@ class _Unpacker:
         if tree["make"] == "tuple":
             return tuple(parts)
         kind = _CLASSES[tree["make"]]
-        parts += _missing(kind, len(parts))
+        parts += _list_defaults(kind, len(parts))
         _check(kind, parts)
         if kind is GrowingRows:
             return GrowingRows.of(*parts)
         if issubclass(kind, tuple):
             return kind(*parts)
         instance = object.__new__(kind)
-        for name, part in zip(_hints(kind), parts, strict=True):
+        for name, part in zip(_list_hints(kind), parts, strict=True):
             object.__setattr__(instance, name, part)
         return instance
 
 
-def _at(things: list[Any], place: object) -> Any:  # noqa: ANN401
+def _get_at(things: list[Any], place: object) -> Any:  # noqa: ANN401
     if not isinstance(place, int) or place < 0 or things[place] is _UNFINISHED:
         raise IndexError(f"nothing stands at {place!r:.80}")
     return things[place]
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _list_hints(kind: type) -> dict[str, Any]:
     """Return the types of the fields of a class, in their order."""
     if kind is GrowingRows:
         return {"rows": np.ndarray}
@@ -144,20 +144,20 @@ def _hints(kind: type) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-def _missing(kind: type, count: int) -> list[Any]:
+def _list_defaults(kind: type, count: int) -> list[Any]:
     """Return the defaults of fields that were added since a file was written: they come last."""
     if is_dataclass(kind):
         defaults = [field.default for field in fields(kind)[count:]]
     else:
         given = getattr(kind, "_field_defaults", {})
-        defaults = [given.get(name, MISSING) for name in _hints(kind)][count:]
+        defaults = [given.get(name, MISSING) for name in _list_hints(kind)][count:]
     return [] if MISSING in defaults else defaults
 
 
 def _check(kind: type, parts: list[Any]) -> None:
     """Check the types of all parts: errors that would appear later, or not at all, are raised here."""
     with jaxtyped("context"):  # names of axes mean the same in all fields
-        for (name, hint), part in zip(_hints(kind).items(), parts, strict=True):
+        for (name, hint), part in zip(_list_hints(kind).items(), parts, strict=True):
             if not _fits(part, hint):
                 raise TypeError(f"{kind.__name__}.{name} is not what it should be")
 
@@ -175,11 +175,11 @@ def _fits(thing: Any, hint: Any) -> bool:  # noqa: ANN401
     return isinstance(thing, _NUMBERS.get(hint, origin))
 
 
-def _plain(thing: Any) -> bool:  # noqa: ANN401
+def _is_plain(thing: Any) -> bool:  # noqa: ANN401
     return thing is None or (isinstance(thing, bool | int | float | str) and not isinstance(thing, np.generic))
 
 
-def _parts(thing: Any) -> list[Any]:  # noqa: ANN401
+def _split(thing: Any) -> list[Any]:  # noqa: ANN401
     if isinstance(thing, GrowingRows):
         return [thing.rows]
     if is_dataclass(thing):
@@ -189,8 +189,8 @@ def _parts(thing: Any) -> list[Any]:  # noqa: ANN401
 
 def _objects(thing: Any) -> Iterator[Any]:  # noqa: ANN401
     """Iterate over all objects inside one, itself included, in an order that depends on its structure alone."""
-    if _plain(thing):
+    if _is_plain(thing):
         return
     yield thing
-    for part in _parts(thing):
+    for part in _split(thing):
         yield from _objects(part)

@@ -20,7 +20,7 @@ from bidual.loop.explorers._replanning import (
     Growth,
     PlanningTask,
     ReplanState,
-    all_laws,
+    plan_over_all_laws,
     sample_policy,
 )
 from bidual.models import AbstractCounted
@@ -56,7 +56,7 @@ class Hoeffding(AbstractExplorer[CountBonus]):
             raise ProblemError(
                 "a bonus is known for linear objectives and constraints only: explore this problem with Optimistic()"
             )
-        return CountBonus(_with_bonus(rows, knowledge), ReplanState(None, None, self.inner.init(rows)))
+        return CountBonus(_append_bonus(rows, knowledge), ReplanState(None, None, self.inner.init(rows)))
 
     def __call__(
         self, program: AbstractProgram, memory: CountBonus, knowledge: AbstractCounted, draw: Draw
@@ -65,7 +65,7 @@ class Hoeffding(AbstractExplorer[CountBonus]):
         if knowledge.initial is None and not knowledge.counts.episodes:
             # There is no model to plan in before the start states are known.
             nothing = ReplanState(None, None, self.inner.init(memory.program))
-            make_task = partial(all_laws, knowledge)
+            make_task = partial(plan_over_all_laws, knowledge)
             choice, _ = sample_policy(self.inner, self.replanning, program, nothing, knowledge, draw, make_task)
             return choice, memory
         choice, lazy = sample_policy(
@@ -74,16 +74,16 @@ class Hoeffding(AbstractExplorer[CountBonus]):
         return choice, memory._replace(lazy=lazy)
 
 
-def _with_bonus(program: AffineProgram, knowledge: AbstractCounted) -> AffineProgram:
+def _append_bonus(program: AffineProgram, knowledge: AbstractCounted) -> AffineProgram:
     """Append one more signal; a unit of it is worth the range of the value of an episode."""
     position = knowledge.pieces.stage.shape[1]
     rows = np.concatenate([program.objective[None], program.rows])
-    ranges = np.where(np.append(False, program.equality), 0.0, _ranges(rows, knowledge))
+    ranges = np.where(np.append(False, program.equality), 0.0, _compute_ranges(rows, knowledge))
     wider = np.insert(rows, position, np.broadcast_to(-ranges[:, None], rows.shape[:2]), axis=2)
     return replace(program, objective=wider[0], rows=wider[1:])
 
 
-def _ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractCounted) -> Float[np.ndarray, "r"]:
+def _compute_ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractCounted) -> Float[np.ndarray, "r"]:
     model, planner = knowledge.all_supported_laws, ExtendedValueIteration()
     layout = model.restrict(knowledge.pieces)
     return np.array([-planner(model, layout, -row).lower - planner(model, layout, row).lower for row in rows])

@@ -102,7 +102,7 @@ class Controls(AbstractExplorer[ControlPlans]):
         """Return a memory without plans."""
         if self.dual is None:
             return ControlPlans(self._inner(program).init(program))
-        functions = _with_conjugates(program, knowledge)
+        functions = _build_conjugates(program, knowledge)
         dual = self.dual
         if dual.Gamma is None:
             dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
@@ -147,7 +147,7 @@ def _take_step(
     return Choice(plan.actions, aside + 1, plan.embedding), ControlPlans(None, after)
 
 
-def _with_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> VariationalProgram:
+def _build_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> VariationalProgram:
     """Build the problem with a conjugate for every function; the compact sets come from the bounds of the signals."""
 
     def least(theta: Float[np.ndarray, "H d"]) -> float:
@@ -194,17 +194,17 @@ def _points(
     program: AbstractProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
     """Return the values of every member, and their weights: the objective's image counts as one constraint."""
-    return program.dispatch(lambda rows: _values(rows, mixed), lambda cones: _images(cones, mixed))
+    return program.dispatch(lambda rows: _value_members(rows, mixed), lambda cones: _image_members(cones, mixed))
 
 
-def _values(
+def _value_members(
     program: AffineProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
     points = np.array([np.append(*program.at(embedding)) for embedding in mixed.expected])
     return points, np.ones(points.shape[1])
 
 
-def _images(
+def _image_members(
     program: ConvexProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
     images = np.array([program.image(embedding) for embedding in mixed.expected])

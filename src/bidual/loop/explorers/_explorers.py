@@ -16,8 +16,8 @@ from bidual.loop.explorers._replanning import (
     Growth,
     PlanningTask,
     ReplanState,
-    all_laws,
-    one_law,
+    plan_in_one_law,
+    plan_over_all_laws,
     sample_policy,
 )
 from bidual.models import AbstractCounted
@@ -68,7 +68,7 @@ class Optimistic(AbstractReplanned):
     def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
         """Choose all laws that may be true."""
         del draw
-        return all_laws(knowledge)
+        return plan_over_all_laws(knowledge)
 
 
 @final
@@ -90,7 +90,7 @@ class Thompson(AbstractReplanned):
 
     def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
         """Draw a law."""
-        return one_law(knowledge, lambda: knowledge.draw_posterior_sample(draw.generator()))
+        return plan_in_one_law(knowledge, lambda: knowledge.draw_posterior_sample(draw.generator()))
 
 
 @final
@@ -112,7 +112,7 @@ class Greedy(AbstractReplanned):
     def choose_task(self, knowledge: AbstractCounted, draw: Draw) -> PlanningTask:
         """Choose the smoothed model."""
         del draw
-        return one_law(knowledge, lambda: knowledge.estimate)
+        return plan_in_one_law(knowledge, lambda: knowledge.estimate)
 
 
 @final

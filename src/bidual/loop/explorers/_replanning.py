@@ -101,15 +101,15 @@ def sample_policy(
     return _draw_policy(ReplanState(mixed, _current_origin(knowledge), warm), draw, mixed.plans)
 
 
-def all_laws(knowledge: AbstractCounted) -> PlanningTask:
+def plan_over_all_laws(knowledge: AbstractCounted) -> PlanningTask:
     """Return the planning problem over all laws that may be true."""
     return knowledge.confidence_set, knowledge.layout, optimistic_planner_for(knowledge.confidence_set)
 
 
-def one_law(knowledge: AbstractCounted, law: Callable[[], tuple[Known, Psi]]) -> PlanningTask:
+def plan_in_one_law(knowledge: AbstractCounted, law: Callable[[], tuple[Known, Psi]]) -> PlanningTask:
     """Return the planning problem in a single law; over all of them while the start states are unknown."""
     if not knowledge.counts.episodes and knowledge.initial is None:
-        return all_laws(knowledge)
+        return plan_over_all_laws(knowledge)
     model, psi = law()
     return model, model.restrict(psi), BackwardInduction()
 

@@ -70,7 +70,7 @@ class PrimalDual(AbstractExplorer[DualSteps]):
         """Return the state before the first plan; the compact sets contain the values of any episode under any law."""
         pieces, dual = knowledge.pieces, self.dual
         psi = None if pieces.arrivals or pieces.observed else pieces.psi
-        functions = variational(program, psi, _least(knowledge))
+        functions = variational(program, psi, _build_least(knowledge))
         if dual.Gamma is None:
             dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
         lifted = canonical(program, pieces) if self.canonical else None
@@ -84,13 +84,13 @@ class PrimalDual(AbstractExplorer[DualSteps]):
         functions, pieces, dual, duals = memory
         if duals.soft and knowledge.initial is None and not knowledge.counts.episodes:
             # Start states are unknown yet, so no average can begin: run any policy to observe one.
-            return Choice(_policy(knowledge, _optimistic(knowledge, pieces, duals.theta)), 1), memory
+            return Choice(_to_policy(knowledge, _optimistic(knowledge, pieces, duals.theta)), 1), memory
         aside = 0
         while duals.soft or duals.memory.bounding:
-            duals = dual.step(functions, duals, _aside(knowledge, pieces, duals))
+            duals = dual.step(functions, duals, _plan_aside(knowledge, pieces, duals))
             aside += 1
         plan = _optimistic(knowledge, pieces, duals.theta)
-        return Choice(_policy(knowledge, plan), aside + 1), memory._replace(duals=dual.step(functions, duals, plan))
+        return Choice(_to_policy(knowledge, plan), aside + 1), memory._replace(duals=dual.step(functions, duals, plan))
 
 
 def _optimistic(knowledge: AbstractCounted, pieces: Pieces, theta: Float[np.ndarray, "H d"]) -> Plan:
@@ -98,12 +98,12 @@ def _optimistic(knowledge: AbstractCounted, pieces: Pieces, theta: Float[np.ndar
     return optimistic_planner_for(knowledge.confidence_set)(knowledge.confidence_set, layout, theta)
 
 
-def _policy(knowledge: AbstractCounted, plan: Plan) -> Played:
+def _to_policy(knowledge: AbstractCounted, plan: Plan) -> Played:
     assert plan.actions is not None  # only soft plans have none
     return knowledge.to_environment_policy(knowledge.confidence_set.policy(plan.actions))
 
 
-def _aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -> Plan:
+def _plan_aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -> Plan:
     """Plan at the averages, or where an average begins return the uniform policy, in the smoothed model."""
     if not duals.soft:
         return _optimistic(knowledge, pieces, duals.theta)
@@ -112,7 +112,7 @@ def _aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -> Pla
     return BackwardInduction().soft(model, model.restrict(psi), duals.theta)
 
 
-def _least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d"]], float]:
+def _build_least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d"]], float]:
     """Return the function of theta that minimises the cost of an episode over laws within the declared support."""
     model = knowledge.all_supported_laws
     layout = model.restrict(knowledge.pieces)
@@ -125,13 +125,13 @@ def first_Gamma(functions: VariationalProgram) -> float:
     A true Slater point has less room: then Gamma doubles.
     """
     f = functions.f.function
-    width = float(np.ptp(_ends(f))) if isinstance(f, Affine) else 2 * functions.f.size
-    rooms = [-_ends(g.function).min() if isinstance(g.function, Affine) else g.size for g in functions.g]
+    width = float(np.ptp(_find_ends(f))) if isinstance(f, Affine) else 2 * functions.f.size
+    rooms = [-_find_ends(g.function).min() if isinstance(g.function, Affine) else g.size for g in functions.g]
     room = min([room for room in rooms if room > 0], default=1.0)
     return float(max(2 * width / room, 1e-3))
 
 
-def _ends(function: Affine) -> Float[np.ndarray, "2"]:
+def _find_ends(function: Affine) -> Float[np.ndarray, "2"]:
     """Compute the least and the largest value of a linear function on its set."""
     least, largest = (function.value(function.K.maximiser(sign * function.weights)) for sign in (-1.0, 1.0))
     return np.array([least, largest])

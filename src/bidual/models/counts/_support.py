@@ -112,9 +112,9 @@ def read_support(
     if declared is None:
         lists = np.full((S, A, 4), NOBODY)
     elif isinstance(declared, TabularMDP):
-        lists = _lists_of_model(declared, S, A)
+        lists = _list_model(declared, S, A)
     else:
-        lists = _lists_of_array(declared, S, A)
+        lists = _list_array(declared, S, A)
     if declared is not None and not np.all((lists != NOBODY).any(axis=-1) | ~allowed | ends[:, None]):
         s, a = np.argwhere((lists == NOBODY).all(axis=-1) & allowed & ~ends[:, None])[0].tolist()
         raise ModelError(f"support[{s}, {a}] lists no successor: every state and action needs at least one")
@@ -133,7 +133,7 @@ def read_absorbing(absorbing: Sequence[int] | Int[np.ndarray, "e"], S: int) -> I
     return numbers.astype(np.int64)
 
 
-def _lists_of_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
+def _list_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
     lists = mdp.successors
     if lists.shape[1:] != (S, A):
         raise ModelError(
@@ -145,7 +145,7 @@ def _lists_of_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]
     return _compact(np.concatenate(list(found), axis=-1))
 
 
-def _lists_of_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]:
+def _list_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]:
     try:
         lists = np.asarray(declared)
     except ValueError as error:

@@ -206,7 +206,7 @@ def are_separated(x: Float[np.ndarray, "n m"], labels: Int[np.ndarray, "n"], fre
     noise = float(energies.sum()) / dof
     apart = np.square(means[:, None] - means[None]).sum(axis=-1)
     steady = _estimate_steadiness(energies[sizes[labels] > 1], free)
-    needed = _required_distance(sizes[:, None], sizes[None], noise, free, steady, dof)
+    needed = _require_distance(sizes[:, None], sizes[None], noise, free, steady, dof)
     return bool(np.all((apart >= needed) | np.eye(k, dtype=bool)))
 
 
@@ -221,7 +221,7 @@ def find_strangers(
     """Find the single observations that would be latents of their own beside the known ones."""
     apart = np.square(x[:, None] - centres[None]).sum(axis=-1)
     dof = max(float(sizes.sum()) - len(sizes), 1.0)
-    return np.all(apart >= _required_distance(np.ones(1), np.maximum(sizes, 1.0), noise, free, steady, dof), axis=1)
+    return np.all(apart >= _require_distance(np.ones(1), np.maximum(sizes, 1.0), noise, free, steady, dof), axis=1)
 
 
 def _estimate_steadiness(energies: Float[np.ndarray, "n"], free: int) -> float:
@@ -231,7 +231,7 @@ def _estimate_steadiness(energies: Float[np.ndarray, "n"], free: int) -> float:
     return min(float(free), 2 * float(energies.mean()) ** 2 / float(energies.var()))
 
 
-def _required_distance(
+def _require_distance(
     one: Float[np.ndarray, "..."],
     other: Float[np.ndarray, "..."],
     noise: float,

@@ -48,14 +48,14 @@ def array_of(arrays: dict[str, np.ndarray], name: str, *shape: int | None, bound
     return array
 
 
-def whole(number: object, least: int, most: int | None = None) -> int:
+def check_whole(number: object, least: int, most: int | None = None) -> int:
     """Check for a whole number within limits, `ValueError` for anything else."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least or number > (most or number):
         raise ValueError(f"{number!r:.40} is no number from {least} on" + (f" to {most}" if most else ""))
     return number
 
 
-def switch(value: object) -> bool:
+def check_switch(value: object) -> bool:
     """Check for True or False, `ValueError` for anything else."""
     if not isinstance(value, bool):
         raise ValueError(f"{value!r:.40} is neither true nor false")
@@ -79,7 +79,7 @@ def read_sampler(header: dict[str, Any]) -> AbstractSearch:
     if "chain" in header:
         first, second = header["chain"]
         return Chain(read_sampler(first), read_sampler(second))
-    return Descent(whole(header["descent"], 1)) if "descent" in header else _read_sampling(header)
+    return Descent(check_whole(header["descent"], 1)) if "descent" in header else _read_sampling(header)
 
 
 def _describe_sampling(sampler: Sampling) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _describe_sampling(sampler: Sampling) -> dict[str, Any]:
 def _read_sampling(header: dict[str, Any]) -> Sampling:
     by = header["utility"]
     utility = Elites(by["share"]) if "share" in by else Exponential(by["temperature"])
-    switches = {name: switch(header[name]) for name in _SWITCHES}
+    switches = {name: check_switch(header[name]) for name in _SWITCHES}
     return Sampling(**{name: header[name] for name in _NUMBERS}, utility=utility, **switches)
 
 
@@ -158,7 +158,7 @@ def read_dynamics(header: dict[str, Any], arrays: dict[str, np.ndarray], given: 
         raise ValueError("it hopes for something in no ellipsoid")
     return Regressed(
         *(phi, array_of(arrays, "W", n, d), array_of(arrays, "deviation", n), low, high, least, most),
-        *(ellipsoid, beta, kappa, switch(header["discrete"])),
+        *(ellipsoid, beta, kappa, check_switch(header["discrete"])),
     )
 
 

@@ -53,7 +53,7 @@ def descend_path(problem: Subproblem, nominal: Float[Array, "H q"], steps: int, 
     n, H = problem.dynamics.sizes[0], problem.theta.shape[0]
     u, e = part_extras(nominal, free)
     still = FeedbackPath(u, jnp.zeros((H, n)), jnp.zeros((H, free, n)), jnp.asarray(jnp.inf))
-    follow, back = partial(_follow, problem, e), partial(_backward, problem, e)
+    follow, back = partial(_follow, problem, e), partial(_pass_backward, problem, e)
     path = follow(still, jnp.zeros((H, free)), jnp.asarray(0.0))
 
     def descend(_: Array, path: FeedbackPath) -> FeedbackPath:
@@ -90,7 +90,7 @@ def _follow(
     return FeedbackPath(controls, states, law.gains, jnp.where(jnp.isfinite(total), total, jnp.inf))
 
 
-def _backward(
+def _pass_backward(
     problem: Subproblem, extras: Float[Array, "H e"], path: FeedbackPath
 ) -> tuple[Float[Array, "H m"], Float[Array, "H m n"]]:
     """Compute changes and gains at every step, from the last one backwards."""
@@ -106,16 +106,16 @@ def _backward(
         return dynamics.step(z[:n], *both, jnp.zeros(n, dtype=z.dtype))[0]
 
     z = jnp.concatenate([path.states, path.controls], axis=1)
-    slopes = _finite(jax.vmap(jax.grad(cost))(z, theta, extras))
-    curves = _convex(_finite(jax.vmap(jax.hessian(cost))(z, theta, extras)))
-    moves = _finite(jax.vmap(jax.jacfwd(mean))(z, extras))
+    slopes = _zero_undefined(jax.vmap(jax.grad(cost))(z, theta, extras))
+    curves = _convex(_zero_undefined(jax.vmap(jax.hessian(cost))(z, theta, extras)))
+    moves = _zero_undefined(jax.vmap(jax.jacfwd(mean))(z, extras))
 
     def step(ahead: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         p, P = ahead
         slope, curve, move, u = now
         q, Q = slope + move.T @ p, curve + move.T @ P @ move
         # A step that is not finite becomes 0: the path stays as it is.
-        k, K = map(_finite, _within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u))
+        k, K = map(_zero_undefined, _minimise_within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u))
         lift = jnp.concatenate([jnp.eye(n, dtype=Q.dtype), K])
         p = lift.T @ (q + Q[:, n:] @ k)
         P = lift.T @ Q @ lift
@@ -133,7 +133,7 @@ def _limits(dynamics: AbstractDynamics, free: int, dtype: Any) -> list[Float[Arr
     return [part_extras(join_extras(jnp.asarray(end, dtype=dtype), ball), free)[0] for end, ball in pairs]
 
 
-def _within(
+def _minimise_within(
     Q: Float[Array, "m m"],
     q: Float[Array, "m"],
     cross: Float[Array, "m n"],
@@ -160,6 +160,6 @@ def _convex(curves: Float[Array, "H z z"]) -> Float[Array, "H z z"]:
     return jnp.einsum("hij,hj,hkj->hik", vectors, jnp.maximum(values, 0.0), vectors)
 
 
-def _finite(array: Float[Array, "..."]) -> Float[Array, "..."]:
+def _zero_undefined(array: Float[Array, "..."]) -> Float[Array, "..."]:
     """Replace derivatives that do not exist by 0."""
     return jnp.where(jnp.isfinite(array), array, 0.0)

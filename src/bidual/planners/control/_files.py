@@ -8,7 +8,15 @@ import numpy as np
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, BidualError
-from bidual.planners.control._describe import Given, array_of, read_dynamics, read_sampler, read_signals, switch, whole
+from bidual.planners.control._describe import (
+    Given,
+    array_of,
+    check_switch,
+    check_whole,
+    read_dynamics,
+    read_sampler,
+    read_signals,
+)
 from bidual.planners.control._receding import Receding
 from bidual.world.policies import CONTROLS, AbstractController, AffineFeedback, ControlPolicy, Mixture, RandomControls
 
@@ -36,14 +44,14 @@ def read_controls(path: str | os.PathLike[str], given: Given) -> ControlPolicy |
 
 def read_control(header: Mapping[str, Any], pool: Mapping[str, np.ndarray], given: Given) -> ControlPolicy:
     """Rebuild a policy from JSON values, whose arrays are numbered in a pool; raises one of `MALFORMED` if damaged."""
-    arrays = {name: pool[str(whole(number, 0))] for name, number in header["arrays"].items()}
+    arrays = {name: pool[str(check_whole(number, 0))] for name, number in header["arrays"].items()}
     controller = read_controller(header["controller"], arrays, given)
-    low, high = (pool[str(whole(number, 0))] for number in header["limits"])
+    low, high = (pool[str(check_whole(number, 0))] for number in header["limits"])
     ends = {"low": low, "high": high}
     low, high = (array_of(ends, name, controller.sizes[2], bounded=False) for name in ("low", "high"))
     if not np.all(low <= high):
         raise ValueError("its limits are none")
-    return ControlPolicy(controller, low, high, switch(header["discrete"]))
+    return ControlPolicy(controller, low, high, check_switch(header["discrete"]))
 
 
 def read_controller(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> AbstractController:
@@ -72,7 +80,7 @@ def _random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomCont
     deviation, colour = header["deviation"], header["colour"]
     if not (low.size and np.all(low <= high) and 0 <= deviation < np.inf and 0 <= colour < 1):
         raise ValueError("its noise is none")
-    sizes = whole(header["horizon"], 1), whole(header["dimension"], 1)
+    sizes = check_whole(header["horizon"], 1), check_whole(header["dimension"], 1)
     return RandomControls(*sizes, low, high, float(deviation), float(colour))
 
 
@@ -83,5 +91,5 @@ def _receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Give
     nominal = array_of(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])
     if not 1 <= len(nominal) <= len(theta):
         raise ValueError(f"it looks {len(nominal)} steps ahead in {len(theta)}")
-    every = whole(header["every"], 1, len(nominal))
+    every = check_whole(header["every"], 1, len(nominal))
     return Receding(dynamics, theta, nominal, features, read_sampler(header["sampler"]), every)

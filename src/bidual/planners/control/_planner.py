@@ -17,7 +17,7 @@ from bidual.models import AbstractDynamics, AbstractModel, Stage
 from bidual.planners import AbstractPlanner, Plan
 from bidual.planners.control._execution import AbstractExecution, Feedback, PlannedControls, central
 from bidual.planners.control._rollouts import embedding
-from bidual.planners.control._sampling import icem, middle
+from bidual.planners.control._sampling import find_middle, icem
 from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
 from bidual.problem.features import Computed
 from bidual.world.policies import ControlPolicy
@@ -113,7 +113,7 @@ def _search(
     seed_words: UInt[Array, "3"],
 ) -> Searched:
     if nominal is None:
-        centre, _ = middle(dynamics)
+        centre, _ = find_middle(dynamics)
         nominal = jnp.broadcast_to(centre[None], (ahead, centre.size))
     first: Int[Array, ""] = jnp.asarray(0)
     problem = Subproblem.ahead(dynamics, features, theta, first, s, len(nominal))

@@ -16,7 +16,7 @@ from bidual.models import AbstractDynamics, describe_signals
 from bidual.planners.control._describe import describe_sampler, store_dynamics
 from bidual.planners.control._extras import part_extras
 from bidual.planners.control._rollouts import AbstractLaw
-from bidual.planners.control._sampling import middle
+from bidual.planners.control._sampling import find_middle
 from bidual.planners.control._search import AbstractSearch, Gains, Subproblem
 from bidual.problem.features import Computed
 from bidual.world.policies import AbstractController, StoredController
@@ -102,7 +102,7 @@ class Receding(AbstractController, AbstractLaw):
 
     def replan(self, memory: RecedingMemory, h: Int[Array, ""], s: Float[Array, "n"]) -> RecedingMemory:
         """Plan from state s at step h, given the plan before."""
-        nominal, (centre, _) = memory.nominal, middle(self.dynamics)
+        nominal, (centre, _) = memory.nominal, find_middle(self.dynamics)
         rest = jnp.concatenate([nominal[self.every :], jnp.broadcast_to(centre[None], nominal.shape)])[: len(nominal)]
         later = rest if self.sampler.continued else jnp.broadcast_to(centre[None], rest.shape)
         before = jnp.where(h > 0, later, nominal)

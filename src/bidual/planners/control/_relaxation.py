@@ -39,7 +39,7 @@ class RiccatiOptimist(AbstractPlanner[LinearLaws]):
         problem = _problem(model, theta)
         found = best_relaxation(problem, model.radius, np.linalg.inv(model.precision), model.first)
         if found is None:
-            found = Relaxation(problem, _idle(problem), -np.inf)
+            found = Relaxation(problem, _build_idle(problem), -np.inf)
         means, covariances = found.problem.moments(found.laws, model.first)
         kept = np.r_[0 : n + m, means.shape[1] - n : means.shape[1]]  # positions of (s, u, s') in (s, u, w, s')
         seen = expected(means[:, kept], covariances[:, kept[:, None], kept], *_stack_forms(model.forms))
@@ -68,7 +68,7 @@ def _stack_forms(
     )
 
 
-def _idle(problem: LinearQuadratic) -> RiccatiLaws:
+def _build_idle(problem: LinearQuadratic) -> RiccatiLaws:
     """Return the law of controls 0, whatever they cost."""
     H, n, m = problem.B.shape
     return RiccatiLaws(np.zeros((H, m, n)), np.zeros((H, m)), np.zeros((n, n)), np.zeros(n), 0.0)
@@ -142,7 +142,7 @@ def best_relaxation(
     scale = max(float(np.abs(problem.M).max()), np.finfo(float).tiny) / beta
     grid = np.arange(-8.0, 8.5, 0.5)
     best = int(np.argmax([value(exponent) for exponent in grid]))
-    _golden_section(value, grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    _search_golden_section(value, grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     return max(found, key=lambda one: one.value) if found else None
 
 
@@ -162,7 +162,7 @@ def _relax(problem: LinearQuadratic, beta: float, covariance: Float[np.ndarray, 
     return LinearQuadratic(problem.A, B, M, problem.noise, problem.c, b, problem.r - price[z:, z:].sum())
 
 
-def _golden_section(function: Callable[[float], float], low: float, high: float) -> None:
+def _search_golden_section(function: Callable[[float], float], low: float, high: float) -> None:
     """Maximise a function between two ends by golden section; the function records its values."""
     inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
     values = [function(point) for point in inner]

@@ -115,7 +115,7 @@ def solve_riccati(problem: LinearQuadratic) -> RiccatiLaws | None:
         lift = np.concatenate([np.eye(n + m), np.concatenate([problem.A[h], problem.B[h]], axis=1)])
         Q, q = lift.T @ M @ lift, lift.T @ (M @ shift + b)
         v += float(shift @ M @ shift + 2 * b @ shift + problem.r[h] + np.vdot(M[-n:, -n:], problem.noise[h]))
-        if not _strictly_convex(Q[n:, n:]):
+        if not _is_strictly_convex(Q[n:, n:]):
             return None
         solve_riccati = cho_solve(cho_factor(Q[n:, n:]), np.concatenate([Q[n:, :n], q[n:, None]], axis=1))
         K, k = -solve_riccati[:, :n], -solve_riccati[:, n]
@@ -125,7 +125,7 @@ def solve_riccati(problem: LinearQuadratic) -> RiccatiLaws | None:
     return RiccatiLaws(gains, offsets, P, p, v)
 
 
-def _strictly_convex(Q: Float[np.ndarray, "m m"]) -> bool:
+def _is_strictly_convex(Q: Float[np.ndarray, "m m"]) -> bool:
     """Check strict convexity with the diagonal scaled to 1, so that units of the controls do not matter."""
     diagonal = np.diagonal(Q)
     if not (np.isfinite(Q).all() and (diagonal > 0).all()):

@@ -147,7 +147,7 @@ def dmd(
     )
 
 
-def middle(dynamics: AbstractDynamics) -> tuple[Float[Array, "q"], Float[Array, "q"]]:
+def find_middle(dynamics: AbstractDynamics) -> tuple[Float[Array, "q"], Float[Array, "q"]]:
     """Return the middle of the range of every control and extra, and half the range; 1 where there is no limit."""
     low, high = (jnp.asarray(end, dtype=float) for end in dynamics.limits)
     bounded = jnp.isfinite(low) & jnp.isfinite(high)
@@ -183,7 +183,7 @@ def path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[A
 
 def _sample(sampler: Sampling, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
     dynamics, (T, q) = problem.dynamics, nominal.shape
-    _, half = middle(dynamics)
+    _, half = find_middle(dynamics)
     colour = jnp.asarray(_colour(T, sampler.colour), dtype=nominal.dtype)
     first = jnp.full((T, q), sampler.deviation**2, dtype=nominal.dtype)
 

@@ -44,9 +44,9 @@ def affine_program(
         return np.concatenate([found[i] for i in order]) if order else np.zeros((0, 0))
 
     return AffineProgram(
-        objective=_by_step(c[None], horizon, total)[0],
+        objective=_arrange_by_step(c[None], horizon, total)[0],
         offset=float(offset),
-        rows=_by_step(gather(rows).reshape(m, np.size(c)), horizon, total),
+        rows=_arrange_by_step(gather(rows).reshape(m, np.size(c)), horizon, total),
         limits=gather(limits).reshape(m),
         equality=gather(equality).reshape(m).astype(bool),
         units=np.ones(m),  # both are known once a model is (see `rounding`)
@@ -59,7 +59,7 @@ def _dense(part: object) -> Float[np.ndarray, "..."]:
     return np.asarray(sp.csr_array(part).toarray() if sp.issparse(part) else part, dtype=np.float64)
 
 
-def _by_step(flat: Float[np.ndarray, "m n"], horizon: int, total: bool) -> Float[np.ndarray, "m H d"]:
+def _arrange_by_step(flat: Float[np.ndarray, "m n"], horizon: int, total: bool) -> Float[np.ndarray, "m H d"]:
     if total:
         return np.repeat(flat[:, None, :], horizon, axis=1)
     # CVXPY flattens column by column: all steps of the first feature first.

@@ -97,24 +97,24 @@ class Cones:
         lost = [nonneg + int(i) for i in np.flatnonzero(dual[nonneg:second] < room[nonneg:second])]
         start = second
         for size in self.second_order:
-            if not _in_second_order(dual[start : start + size], room[start : start + size]):
+            if not _is_in_second_order(dual[start : start + size], room[start : start + size]):
                 lost.append(start)
             start += size
         points, slacks = dual[exponential:power].reshape(-1, 3), room[exponential:power].reshape(-1, 3)
-        lost += [exponential + 3 * int(i) for i in np.flatnonzero(~_in_dual_exponential(points, slacks))]
+        lost += [exponential + 3 * int(i) for i in np.flatnonzero(~_are_in_dual_exponential(points, slacks))]
         points, slacks = dual[power:].reshape(-1, 3), room[power:].reshape(-1, 3)
-        inside = _in_dual_power(points, slacks, np.array(self.power))
+        inside = _are_in_dual_power(points, slacks, np.array(self.power))
         return lost + [power + 3 * int(i) for i in np.flatnonzero(~inside)]
 
 
-def _in_second_order(point: Float[np.ndarray, "n"], room: Float[np.ndarray, "n"]) -> bool:
+def _is_in_second_order(point: Float[np.ndarray, "n"], room: Float[np.ndarray, "n"]) -> bool:
     """Check that the whole box lies in the cone; a vector that is 0 and need not move is its apex, exactly."""
     if not np.any(point) and not np.any(room):
         return True
     return bool(point[0] - room[0] >= np.linalg.norm(np.abs(point[1:]) + room[1:]) * (1 + point.size * EPS))
 
 
-def _in_dual_exponential(point: Float[np.ndarray, "n 3"], room: Float[np.ndarray, "n 3"]) -> Bool[np.ndarray, "n"]:
+def _are_in_dual_exponential(point: Float[np.ndarray, "n 3"], room: Float[np.ndarray, "n 3"]) -> Bool[np.ndarray, "n"]:
     """Check which boxes of half-width `room` lie in the dual cone: u < 0 and -u exp(v/u) <= e w, or u = 0 <= v, w.
 
     The dual cone grows with v and with w, and it is convex: the two ends in u at the least v and w decide.
@@ -130,7 +130,7 @@ def _in_dual_exponential(point: Float[np.ndarray, "n 3"], room: Float[np.ndarray
     return inside
 
 
-def _in_dual_power(
+def _are_in_dual_power(
     point: Float[np.ndarray, "n 3"], room: Float[np.ndarray, "n 3"], a: Float[np.ndarray, "n"]
 ) -> Bool[np.ndarray, "n"]:
     """Check which boxes lie in the dual cone: (u/a)^a (v/(1-a))^(1-a) >= |w| and u, v >= 0."""

@@ -103,7 +103,7 @@ class DistanceToBox(AbstractFunction):
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root, with the box's own support function."""
         lower, upper = self._finite_box()
-        x, g, _ = _at_the_root(self.K, slope, scale, lower, upper, self.largest)
+        x, g, _ = _solve_at_root(self.K, slope, scale, lower, upper, self.largest)
         # dist(y) = max over |g| <= 1 of g.y - max over z in the box of g.z
         terms = np.maximum(g * lower, g * upper)
         return Cut(x, g, -float(np.sum(terms)), (x.size + 8) * EPS * float(np.abs(terms).sum()))
@@ -145,7 +145,7 @@ class Distance(AbstractFunction):
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root."""
-        x, g, _ = _at_the_root(self.K, slope, scale, self.target, self.target, self.largest)
+        x, g, _ = _solve_at_root(self.K, slope, scale, self.target, self.target, self.largest)
         return _ball_cut(x, g, self.target, 0.0)
 
 
@@ -183,7 +183,7 @@ class DistanceToBall(AbstractFunction):
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root, or inside the ball where that is better."""
         center, reach = self.center, self.K.farthest(self.center)
-        x, g, p = _at_the_root(self.K, slope, scale, center, center, reach)
+        x, g, p = _solve_at_root(self.K, slope, scale, center, center, reach)
         if scale * p >= self.radius:
             return _ball_cut(x, g, center, self.radius)
         # Inside the ball distance costs nothing: on along the frontier, to the sphere or to the best of K.
@@ -222,7 +222,7 @@ def _ball_cut(x: Float[np.ndarray, "n"], g: Float[np.ndarray, "n"], center: Floa
     return Cut(x, g, -float(terms.sum()), (x.size + 8) * EPS * float(np.abs(terms).sum()))
 
 
-def _at_the_root(
+def _solve_at_root(
     K: AbstractCompact,
     slope: Float[np.ndarray, "n"],
     scale: float,

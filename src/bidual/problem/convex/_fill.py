@@ -32,19 +32,19 @@ def fill(
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """Return the maximiser over the simplex, and its excess over the box [lower, upper]."""
     breaks = np.unique(np.concatenate([move, move + lower, move + upper]))
-    k = _last_above(mass, breaks, move, lower, upper)
+    k = _find_last_above(mass, breaks, move, lower, upper)
     if k >= 0:
         tau = float(breaks[k])
         low, high = (_surplus(mass, tau, move, lower, upper, above) for above in (move > tau, move >= tau))
         if low <= 0:
             # The mass lies within the jump: the tied entries share it.
             share = min(1.0, -low / max(high - low, np.finfo(np.float64).tiny))
-            least, most = (_entries(tau, move, lower, upper, above) for above in (move > tau, move >= tau))
-            return least + share * (most - least), _beyond(move - tau, lower, upper)
-    return _on_piece(mass, float(breaks[k + 1]), move, lower, upper)
+            least, most = (_fill_entries(tau, move, lower, upper, above) for above in (move > tau, move >= tau))
+            return least + share * (most - least), _solve_beyond(move - tau, lower, upper)
+    return _solve_on_piece(mass, float(breaks[k + 1]), move, lower, upper)
 
 
-def _last_above(
+def _find_last_above(
     mass: float,
     breaks: Float[np.ndarray, "b"],
     move: Float[np.ndarray, "n"],
@@ -81,7 +81,7 @@ def _surplus(
     return rough if abs(rough) > _UNSURE * size else math.fsum([*anchor, *ahead, -mass])
 
 
-def _entries(
+def _fill_entries(
     tau: float,
     move: Float[np.ndarray, "n"],
     lower: Float[np.ndarray, "n"],
@@ -91,7 +91,7 @@ def _entries(
     return np.maximum(np.where(above, upper, lower) + (move - tau), 0.0)
 
 
-def _on_piece(
+def _solve_on_piece(
     mass: float,
     end: float,
     move: Float[np.ndarray, "n"],
@@ -105,7 +105,7 @@ def _on_piece(
     positive = move + anchor >= end
     # Anchors may cancel against the mass to the last digit, and moves be far smaller than they.
     tau = math.fsum([*anchor[positive], *move[positive], -mass]) / int(positive.sum())
-    x, excess = _entries(tau, move, lower, upper, above), _beyond(move - tau, lower, upper)
+    x, excess = _fill_entries(tau, move, lower, upper, above), _solve_beyond(move - tau, lower, upper)
     # With large moves tau has few digits after the point: the missing part of the sum is distributed once more.
     missing = (mass - math.fsum(x)) / int(positive.sum())
     moved = np.where(positive & (x + missing > 0), missing, 0.0)
@@ -113,7 +113,7 @@ def _on_piece(
     return x + moved, excess + np.where(outside, moved, 0.0)
 
 
-def _beyond(
+def _solve_beyond(
     move: Float[np.ndarray, "n"], lower: Float[np.ndarray, "n"], upper: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "n"]:
     nothing, everything = np.zeros_like(move), np.full_like(move, np.inf)

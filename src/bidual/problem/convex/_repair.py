@@ -44,11 +44,11 @@ def movement(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, 
     rounding = terms * EPS * (np.abs(form.c_u[~empty]) + abs(G).T @ np.abs(lam[~still]))
     missing = np.abs(form.residual(lam)[~empty]) + rounding
     moved = np.zeros(lam.size)
-    moved[~still] = 2 * _least_moves(G, missing)
+    moved[~still] = 2 * _bound_least_moves(G, missing)
     return moved
 
 
-def _least_moves(G: sp.csc_array, missing: Float[np.ndarray, "p"]) -> Float[np.ndarray, "r"]:
+def _bound_least_moves(G: sp.csc_array, missing: Float[np.ndarray, "p"]) -> Float[np.ndarray, "r"]:
     """Bound the entries of the shortest d with G'd = e, for any |e| <= missing."""
     rows, columns = G.shape or (0, 0)
     if columns == 0:
@@ -58,7 +58,7 @@ def _least_moves(G: sp.csc_array, missing: Float[np.ndarray, "p"]) -> Float[np.n
         if rows < columns or singular[-1] <= 1e-9 * singular[0]:
             return np.full(rows, np.inf)
         return np.abs((U / singular) @ Vt) @ missing
-    least = _least_singular_value(G)
+    least = _bound_least_singular_value(G)
     touched = np.diff(sp.csr_array(G).indptr) > 0
     return np.where(touched, np.linalg.norm(missing) / least, 0.0) if least > 0 else np.full(rows, np.inf)
 
@@ -70,7 +70,7 @@ def repair_multipliers(
     still = form.cones.zeros(inner)  # rows that are 0 in every solution must be 0 exactly
     lam = np.where(still, 0.0, lam)
     for share in (0.0, *np.logspace(-14, -1, 27)):
-        mixed = _on_equations(form, (1 - share) * lam + share * inner, still)
+        mixed = _project(form, (1 - share) * lam + share * inner, still)
         if not form.cones.outside(mixed, movement(form, mixed)):
             return mixed
     return None
@@ -82,7 +82,7 @@ def interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> F
     Where no multipliers are inside, some cones have multipliers 0 in every solution: these get them exactly, and the
     others are inside. The same for inequalities to drop (`dropped`).
     """
-    still = _forced_rows(form, np.zeros(form.h.size, dtype=bool) if dropped is None else dropped)
+    still = _find_forced_rows(form, np.zeros(form.h.size, dtype=bool) if dropped is None else dropped)
     for _ in range(3):
         found = _deepest_multipliers(form, still, 1.0)
         if found is not None and found[1].min(initial=1.0) > 1e-7:
@@ -91,14 +91,14 @@ def interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> F
         if shallow is None:
             return None
         flat = shallow[1] < 0.5  # in units of the small depth that all others reach at once
-        larger = _forced_rows(form, still | _rows_of_cones(form.cones, flat))
+        larger = _find_forced_rows(form, still | _find_rows_of_cones(form.cones, flat))
         if np.array_equal(larger, still):
             return None
         still = larger
     return None
 
 
-def _forced_rows(form: ConicForm, still: Bool[np.ndarray, "r"]) -> Bool[np.ndarray, "r"]:
+def _find_forced_rows(form: ConicForm, still: Bool[np.ndarray, "r"]) -> Bool[np.ndarray, "r"]:
     """Return the rows whose multipliers must be 0 where those in `still` are.
 
     An equation sum_i G_ij lam_i = 0 whose terms all have one sign leaves no choice. So an epigraph
@@ -149,13 +149,13 @@ def _deepest_multipliers(
     except np.linalg.LinAlgError:
         return None
     share = z[r : r + blocks]
-    lam = _on_equations(form, np.where(still, 0.0, z[:r] + share @ E), still)
+    lam = _project(form, np.where(still, 0.0, z[:r] + share @ E), still)
     reached = np.ones(moving.size)
     reached[moving] = share[0] if depth == 1.0 and blocks else share
     return lam, reached
 
 
-def _rows_of_cones(cones: Cones, flat: Bool[np.ndarray, "b"]) -> Bool[np.ndarray, "r"]:
+def _find_rows_of_cones(cones: Cones, flat: Bool[np.ndarray, "b"]) -> Bool[np.ndarray, "r"]:
     """Return the rows of the cones marked by `flat`."""
     rows = np.zeros(cones.size, dtype=bool)
     for block, (start, stop) in enumerate(cones.extents()):
@@ -163,7 +163,7 @@ def _rows_of_cones(cones: Cones, flat: Bool[np.ndarray, "b"]) -> Bool[np.ndarray
     return rows
 
 
-def _on_equations(form: ConicForm, lam: Float[np.ndarray, "r"], still: Bool[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
+def _project(form: ConicForm, lam: Float[np.ndarray, "r"], still: Bool[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
     """Return the nearest vector that solves c_u + G_u' lam = 0, to rounding, with the rows in `still` unchanged."""
     G = sp.csc_array(form.G_u[~still])
     used = np.diff(G.indptr) > 0
@@ -188,7 +188,7 @@ def _normal_equations(G: sp.csc_array) -> "sp.linalg.SuperLU":
     return splu(sp.csc_matrix(G.T @ G))
 
 
-def _least_singular_value(G: sp.csc_array) -> float:
+def _bound_least_singular_value(G: sp.csc_array) -> float:
     """Bound it from below by inverse power iteration: the estimate approaches from above, hence the safety factor."""
     try:
         solve = _normal_equations(G).solve

@@ -271,11 +271,11 @@ def features_of(phi: AbstractMap, s: Float[np.ndarray, "k n"], u: Float[np.ndarr
     # Episodes have random lengths, and every new length would be compiled again: lengths are powers of two.
     rows = 1 << (max(len(s), 1) - 1).bit_length()
     padded = (np.concatenate([part, np.zeros((rows - len(part), part.shape[1]))]) for part in (s, u))
-    return np.asarray(_rows(phi, *padded))[: len(s)]
+    return np.asarray(_map_rows(phi, *padded))[: len(s)]
 
 
 @jax.jit
-def _rows(phi: AbstractMap, s: Float[Array, "k n"], u: Float[Array, "k m"]) -> Float[Array, "k d"]:
+def _map_rows(phi: AbstractMap, s: Float[Array, "k n"], u: Float[Array, "k m"]) -> Float[Array, "k d"]:
     return jax.vmap(phi)(s, u)
 
 

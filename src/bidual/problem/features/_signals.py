@@ -42,7 +42,7 @@ class Signals(AbstractFeatures):
 
     def stage(self, successors: Successors) -> Psi:
         """Compute the expectation of every signal given (step, state, action)."""
-        staged = [_stage(name, array, successors) for name, array in zip(self.names, self.arrays, strict=True)]
+        staged = [_place_stage(name, array, successors) for name, array in zip(self.names, self.arrays, strict=True)]
         steps = max(signal.shape[0] for signal in staged)
         return Psi(np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1))
 
@@ -100,7 +100,7 @@ def observed(
 
 def on_arrival(values: ArrayLike) -> Arrival:
     """Mark an array (S, A, S) as paid on arrival, where its shape could also be read as (H, S, A)."""
-    return Arrival(_numbers("on_arrival", values))
+    return Arrival(_copy_numbers("on_arrival", values))
 
 
 def _read_signal(
@@ -110,14 +110,14 @@ def _read_signal(
         return array
     if callable(array):
         return observed(array)
-    values = array.values if isinstance(array, Arrival) else _numbers(f"signal {name!r}", array)
+    values = array.values if isinstance(array, Arrival) else _copy_numbers(f"signal {name!r}", array)
     if not np.all(np.isfinite(values)):
         where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
         raise ModelError(f"signal {name!r} is {values[tuple(where)]} at {where}: every entry must be finite")
     return Arrival(values) if isinstance(array, Arrival) else values
 
 
-def _numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
+def _copy_numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
     """Copy to double precision, so that later changes by the caller have no effect."""
     try:
         if np.iscomplexobj(array):
@@ -127,7 +127,9 @@ def _numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from error
 
 
-def _stage(name: str, array: Arrival | Observed | np.ndarray, successors: Successors) -> Float[np.ndarray, "steps S A"]:
+def _place_stage(
+    name: str, array: Arrival | Observed | np.ndarray, successors: Successors
+) -> Float[np.ndarray, "steps S A"]:
     if isinstance(array, Observed):
         raise ModelError(f"signal {name!r} is a function; a known model needs it as an array over (S, A)")
     placed, kind = _place(name, array, successors.shape)
@@ -142,7 +144,7 @@ def _place(
     if isinstance(array, Observed):
         return array, Observed
     if isinstance(array, Arrival):
-        return _on_arrival(name, array.values, shape), Arrival
+        return _check_arrival(name, array.values, shape), Arrival
     by_step, by_arrival = array.shape == (H, S, A), array.shape == (S, A, S)
     if by_step and by_arrival:
         raise ModelError(
@@ -156,14 +158,14 @@ def _place(
     if by_step:
         return array, None
     if by_arrival or array.shape == (H, S, A, S):
-        return _on_arrival(name, array, shape), Arrival
+        return _check_arrival(name, array, shape), Arrival
     raise ModelError(
         f"signal {name!r} has shape {array.shape}; with H = {H}, S = {S}, A = {A} it must be (S,) = {(S,)}, "
         f"(S, A) = {(S, A)}, (H, S, A) = {(H, S, A)} or, paid on arrival, (S, A, S) = {(S, A, S)}"
     )
 
 
-def _on_arrival(name: str, values: np.ndarray, shape: tuple[int, int, int]) -> Float[np.ndarray, "steps S A S"]:
+def _check_arrival(name: str, values: np.ndarray, shape: tuple[int, int, int]) -> Float[np.ndarray, "steps S A S"]:
     H, S, A = shape
     values = values[None] if values.ndim == 3 else values
     if values.shape[1:] != (S, A, S) or values.shape[0] not in (1, H):

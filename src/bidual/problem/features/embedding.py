@@ -37,11 +37,11 @@ class Embedding(cp.Variable):
         features: AbstractFeatures | None = self.__dict__.get("features")
         parts = {part.name: part for part in features.parts} if features is not None else {}
         if name in parts:
-            return _entries(self, parts[name])
+            return _take_entries(self, parts[name])
         raise AttributeError(f"this embedding has no part {name!r}; it has {', '.join(parts) or 'none yet'}")
 
 
-def _entries(x: Embedding, part: FeaturePart) -> cp.Expression:
+def _take_entries(x: Embedding, part: FeaturePart) -> cp.Expression:
     where = part.position if part.shape == () else slice(part.position, part.position + part.size)
     entries = x[where] if x.total else x[:, where]
     if len(part.shape) < 2:

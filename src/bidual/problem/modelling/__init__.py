@@ -5,8 +5,8 @@ from bidual.problem.modelling._curved import Forms as Forms
 from bidual.problem.modelling._functions import Functions as Functions
 from bidual.problem.modelling._limits import Limit as Limit
 from bidual.problem.modelling._limits import Line as Line
-from bidual.problem.modelling._limits import lines_of as lines_of
-from bidual.problem.modelling._limits import row_slices as row_slices
+from bidual.problem.modelling._limits import describe_lines as describe_lines
+from bidual.problem.modelling._limits import slice_rows as slice_rows
 from bidual.problem.modelling._parameters import Value as Value
 from bidual.problem.modelling._problem import Problem as Problem
 from bidual.problem.modelling._terms import variational as variational

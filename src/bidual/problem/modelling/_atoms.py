@@ -48,7 +48,7 @@ def _nonsmooth(function: Lowering) -> Rule:
     return Rule(lambda atom: function, lambda atom: False)
 
 
-def _along(atom: Any, function: Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]) -> Lowering:  # noqa: ANN401 - any atom with an axis
+def _reduce_along(atom: Any, function: Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]) -> Lowering:  # noqa: ANN401 - any atom with an axis
     """Apply a reduction of the first axis along the axes of an atom, in CVXPY's order of entries."""
 
     def apply(v: Array) -> Array:
@@ -85,8 +85,8 @@ def _convex_norm(p: float) -> Lowering:
 def _pnorm(atom: cp.Pnorm) -> Lowering:
     p = float(atom.get_data()[0])
     if p == 2:
-        return _along(atom, _norm)
-    return _along(atom, _convex_norm(p) if p > 1 else _edges.concave_norm(p))
+        return _reduce_along(atom, _norm)
+    return _reduce_along(atom, _convex_norm(p) if p > 1 else _edges.concave_norm(p))
 
 
 def _sum_largest(atom: cp.sum_largest) -> Lowering:
@@ -97,7 +97,7 @@ def _sum_largest(atom: cp.sum_largest) -> Lowering:
         # The last entry counts in part where k is not whole.
         return jnp.sum(largest, axis=-1) - (whole - k) * largest[..., -1]
 
-    return _along(atom, apply)
+    return _reduce_along(atom, apply)
 
 
 def _sorted_product(atom: cp.dotsort) -> Lowering:
@@ -116,7 +116,7 @@ def _running_largest(atom: cp.cummax) -> Lowering:
 def _geometric_mean(atom: cp.GeoMean) -> Lowering:
     kept = np.flatnonzero(atom._keep)  # entries of weight 0 have no part in it, and no domain
     mean = _edges.geometric_mean(np.array([float(w) for w in atom.w]))
-    return _along(atom, (lambda v: v[kept[0]]) if kept.size == 1 else (lambda v: mean(v[kept])))
+    return _reduce_along(atom, (lambda v: v[kept[0]]) if kept.size == 1 else (lambda v: mean(v[kept])))
 
 
 def _power(atom: cp.Power) -> Lowering:
@@ -143,7 +143,7 @@ def _huber(atom: cp.huber) -> Lowering:
     return apply
 
 
-def _over_linear(atom: cp.quad_over_lin) -> Lowering:
+def _lower_over_linear(atom: cp.quad_over_lin) -> Lowering:
     def apply(v: Array, w: Array) -> Array:
         terms = _edges.square_over(v, jnp.broadcast_to(jnp.reshape(w, ()), v.shape))
         return jnp.reshape(jnp.sum(terms, axis=atom.axis), atom.shape)
@@ -223,15 +223,15 @@ ATOMS: Mapping[type, Rule] = MappingProxyType(
         cp.huber: Rule(_huber, lambda atom: True),
         cp.log_sum_exp: _reduction(jax.nn.logsumexp, True),
         cp.Power: Rule(_power, _has_smooth_power),
-        cp.quad_over_lin: Rule(_over_linear, _is_quadratic),
+        cp.quad_over_lin: Rule(_lower_over_linear, _is_quadratic),
         cp.QuadForm: _smooth(_quadratic),
         # Kinks, or unbounded slopes near an edge: the cone form handles those better than a Newton step.
         cp.abs: _nonsmooth(jnp.abs),
         cp.Pnorm: Rule(_pnorm, lambda atom: False),
-        cp.norm1: Rule(lambda atom: _along(atom, lambda v: jnp.sum(jnp.abs(v), axis=0)), lambda atom: False),
-        cp.norm_inf: Rule(lambda atom: _along(atom, lambda v: _largest(jnp.abs(v))), lambda atom: False),
-        cp.max: Rule(lambda atom: _along(atom, _largest), lambda atom: False),
-        cp.min: Rule(lambda atom: _along(atom, lambda v: -_largest(-v)), lambda atom: False),
+        cp.norm1: Rule(lambda atom: _reduce_along(atom, lambda v: jnp.sum(jnp.abs(v), axis=0)), lambda atom: False),
+        cp.norm_inf: Rule(lambda atom: _reduce_along(atom, lambda v: _largest(jnp.abs(v))), lambda atom: False),
+        cp.max: Rule(lambda atom: _reduce_along(atom, _largest), lambda atom: False),
+        cp.min: Rule(lambda atom: _reduce_along(atom, lambda v: -_largest(-v)), lambda atom: False),
         cp.maximum: _pick(jnp.greater),
         cp.minimum: _pick(jnp.less),
         cp.sum_largest: Rule(_sum_largest, lambda atom: False),

@@ -12,7 +12,7 @@ _DISCRETE = ("integer", "boolean", "complex", "imag", "hermitian")
 _SHAPED = ("symmetric", "diag", "PSD", "NSD", "sparsity")
 
 
-def with_declared_bounds(
+def add_declared_bounds(
     objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint]
 ) -> dict[str, cp.Constraint]:
     """Return the constraints, and one more for every sign or bound declared with an auxiliary variable."""
@@ -23,7 +23,7 @@ def with_declared_bounds(
             if not isinstance(variable, Embedding) and variable.id not in seen:
                 seen.add(variable.id)
                 _check(variable, place)
-                extended.update(_declared_bounds(variable, place, extended, named))
+                extended.update(_collect_declared_bounds(variable, place, extended, named))
     return extended
 
 
@@ -43,7 +43,7 @@ def _check(variable: cp.Variable, place: str) -> None:
             )
 
 
-def _declared_bounds(
+def _collect_declared_bounds(
     variable: cp.Variable, place: str, taken: Mapping[str, cp.Constraint], users: Mapping[str, cp.Constraint]
 ) -> dict[str, cp.Constraint]:
     attributes, name = variable.attributes, variable.name()

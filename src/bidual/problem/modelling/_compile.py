@@ -47,14 +47,14 @@ def cone_program(problem: cp.Problem) -> ParamConeProg:
     return cone
 
 
-def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg) -> Image:
+def compile_image(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg) -> Image:
     """Return the affine pieces as one image; `cone` is the program whose constraints are ``piece == 0``, in order."""
     c, _, A, b = _arrays(cone)
-    if _flat(c).size != embedding.size:
-        blocks = [_by_derivatives(piece.affine, [embedding]) for piece in pieces]
+    if _flatten(c).size != embedding.size:
+        blocks = [_differentiate_rows(piece.affine, [embedding]) for piece in pieces]
         matrix, offset = sp.csr_array(sp.vstack([m for m, _ in blocks])), np.concatenate([o for _, o in blocks])
     else:  # CVXPY writes every row, those of {0} included, as the limit minus the expression
-        matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flat(b)
+        matrix, offset = sp.csr_array(-sp.csr_array(A)), -_flatten(b)
     H, d = embedding.horizon, embedding.features.dimension
     if not embedding.total:
         # CVXPY flattens column by column: all steps of the first feature first.
@@ -63,7 +63,7 @@ def image_of(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg)
     return Image(matrix, offset, H, embedding.total)
 
 
-def _by_derivatives(
+def _differentiate_rows(
     expression: cp.Expression, variables: Sequence[cp.Variable]
 ) -> tuple[sp.csr_array, Float[np.ndarray, "r"]]:
     """Compute the rows from CVXPY's derivatives: a cumulative sum has variables of its own in cone form."""
@@ -78,7 +78,7 @@ def _by_derivatives(
 
 
 def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
-    """Return the cone program that `image_of` reads."""
+    """Return the cone program that `compile_image` reads."""
     return cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(piece.affine, order="F")) for piece in pieces]))
 
 
@@ -86,11 +86,11 @@ def affine_rows(expression: cp.Expression, variables: Sequence[cp.Variable]) -> 
     """Return an affine expression, flattened, as a sparse matrix over the given variables, and its offset."""
     cone = cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(expression, order="F"))]))
     c, _, A, b = _arrays(cone)
-    if _flat(c).size != sum(variable.size for variable in variables):
-        matrix, offset = _by_derivatives(expression, variables)
+    if _flatten(c).size != sum(variable.size for variable in variables):
+        matrix, offset = _differentiate_rows(expression, variables)
         return sp.csc_array(matrix), offset
     columns = np.concatenate([_columns(cone, variable) for variable in variables])
-    return sp.csc_array(-sp.csc_array(A)[:, columns]), -_flat(b)
+    return sp.csc_array(-sp.csc_array(A)[:, columns]), -_flatten(b)
 
 
 def conic_form(
@@ -110,20 +110,20 @@ def conic_form(
     Variables that CVXPY dropped have no part in this program: their columns are 0.
     """
     c, offset, A, b = _arrays(cone)
-    G, c = sp.csc_array(-sp.csc_array(A)), _flat(c)
+    G, c = sp.csc_array(-sp.csc_array(A)), _flatten(c)
     y_columns = [_columns(cone, variable) for variable in images]
     first = [_columns(cone, variable) for variable in auxiliary]
     taken = np.concatenate([*y_columns, *first, np.zeros(0, dtype=int)])
     rest = np.setdiff1d(np.arange(c.size), taken)
     y, u = np.concatenate([*y_columns, np.zeros(0, dtype=int)]), np.concatenate([*first, rest])
-    owner, sign = _owners(cone, constraints)
+    owner, sign = _find_owners(cone, constraints)
     return ConicForm(
         c_y=np.where(y >= 0, c[y], 0.0),
         c_u=np.where(u >= 0, c[u], 0.0),
         offset=float(offset),
         G_y=sp.csr_array(_select_columns(G, y)),
         G_u=_select_columns(G, u),
-        h=_flat(b),
+        h=_flatten(b),
         cones=_cones(cone),
         owner=owner,
         sign=sign,
@@ -142,7 +142,7 @@ def _columns(cone: ParamConeProg, variable: cp.Variable) -> np.ndarray:
     return np.full(variable.size, -1) if start is None else start + np.arange(variable.size)
 
 
-def _owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constraint]]) -> tuple[np.ndarray, np.ndarray]:
+def _find_owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constraint]]) -> tuple[np.ndarray, np.ndarray]:
     """Return for every row of the program the scalar constraint whose limit it holds, and the sign of its dual."""
     owners: dict[int, tuple[int, float]] = {}
     start = 0
@@ -169,6 +169,6 @@ def _arrays(cone: ParamConeProg) -> tuple[Any, ...]:
     return cone.apply_parameters()
 
 
-def _flat(part: ArrayLike | sp.sparray) -> np.ndarray:
+def _flatten(part: ArrayLike | sp.sparray) -> np.ndarray:
     """Flatten an array or a sparse matrix: CVXPY returns either, depending on the problem."""
     return np.asarray(sp.coo_array(part).toarray() if sp.issparse(part) else part, dtype=np.float64).ravel()

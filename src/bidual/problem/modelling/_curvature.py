@@ -32,7 +32,8 @@ def check_convex(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> 
     if part.is_dcp():
         return
     raise ProblemError(
-        f"{what} is not convex by CVXPY's rules (DCP), so no bound could be certified: {_reason(part)}.\n{_ADVICE}"
+        f"{what} is not convex by CVXPY's rules (DCP), so no bound could be certified: {_explain_sides(part)}.\n"
+        f"{_ADVICE}"
     )
 
 
@@ -47,17 +48,17 @@ def curvature(expression: cp.Expression) -> str:
     return "concave" if expression.is_concave() else "neither convex nor concave"
 
 
-def _reason(part: cp.Minimize | cp.Maximize | cp.Constraint) -> str:
+def _explain_sides(part: cp.Minimize | cp.Maximize | cp.Constraint) -> str:
     for side in part.args:
         for term in _breaking_terms(side):
-            return f"the rules break at {describe(term)}, {_why(term)}"
+            return f"the rules break at {describe(term)}, {_explain_term(term)}"
     if isinstance(part, cp.Minimize | cp.Maximize):
         wanted: Wanted = "convex" if isinstance(part, cp.Minimize) else "concave"
-        return f"cp.{type(part).__name__} needs a {wanted} expression, but {_offender(part.args[0], wanted)}"
+        return f"cp.{type(part).__name__} needs a {wanted} expression, but {_describe_offender(part.args[0], wanted)}"
     if isinstance(part, Equality):
-        return f"both sides of == must be affine, but {_first_offender(part, 'affine', 'affine')}"
+        return f"both sides of == must be affine, but {_describe_first(part, 'affine', 'affine')}"
     return (
-        f"the smaller side must be convex and the larger one concave, but {_first_offender(part, 'convex', 'concave')}"
+        f"the smaller side must be convex and the larger one concave, but {_describe_first(part, 'convex', 'concave')}"
     )
 
 
@@ -70,11 +71,11 @@ def _breaking_terms(expression: cp.Expression) -> Iterator[cp.Expression]:
         yield expression
 
 
-def _why(term: cp.Expression) -> str:
+def _explain_term(term: cp.Expression) -> str:
     """Explain why an expression with convex or concave arguments is neither."""
     assert isinstance(term, Atom)  # a variable or a constant is affine
     if isinstance(term, BinaryOperator | cp.multiply):
-        return _why_product(*term.args)
+        return _explain_product(*term.args)
     convex = [a for a in term.args if not a.is_concave()]
     concave = [a for a in term.args if not a.is_convex()]
     if isinstance(term, AffAtom) and convex and concave:
@@ -82,13 +83,13 @@ def _why(term: cp.Expression) -> str:
     if not (term.is_atom_convex() or term.is_atom_concave()):
         return "which is neither convex nor concave in its arguments"
     for i, argument in enumerate(term.args):
-        wanted = _required_curvature(term, i)
+        wanted = _require_curvature(term, i)
         if not _is(argument, wanted):
             return f"whose argument {describe(argument)} is {curvature(argument)} and would have to be {wanted}"
     return "which is neither convex nor concave"
 
 
-def _why_product(left: cp.Expression, right: cp.Expression) -> str:
+def _explain_product(left: cp.Expression, right: cp.Expression) -> str:
     if not (left.is_constant() or right.is_constant()):
         return f"which multiplies or divides {describe(left)} by {describe(right)}: one of them must be a constant"
     factor, other = (left, right) if left.is_constant() else (right, left)
@@ -98,7 +99,7 @@ def _why_product(left: cp.Expression, right: cp.Expression) -> str:
     )
 
 
-def _required_curvature(atom: Atom, i: int) -> Wanted:
+def _require_curvature(atom: Atom, i: int) -> Wanted:
     """Return the curvature that the rules require of an argument."""
     rising, falling = atom.is_incr(i), atom.is_decr(i)
     if not atom.is_atom_convex():
@@ -110,12 +111,12 @@ def _is(expression: cp.Expression, wanted: Wanted) -> bool:
     return {"convex": expression.is_convex, "concave": expression.is_concave, "affine": expression.is_affine}[wanted]()
 
 
-def _first_offender(part: cp.Constraint, left: Wanted, right: Wanted) -> str:
+def _describe_first(part: cp.Constraint, left: Wanted, right: Wanted) -> str:
     sides = zip(part.args, (left, right), strict=True)
-    return next(_offender(side, wanted) for side, wanted in sides if not _is(side, wanted))
+    return next(_describe_offender(side, wanted) for side, wanted in sides if not _is(side, wanted))
 
 
-def _offender(expression: cp.Expression, wanted: Wanted) -> str:
+def _describe_offender(expression: cp.Expression, wanted: Wanted) -> str:
     """Describe the smallest summand of the wrong curvature, with that curvature."""
     opposite: dict[str, Wanted] = {"convex": "concave", "concave": "convex", "affine": "affine"}
     while isinstance(expression, cp.AddExpression | NegExpression | cp.Sum):
@@ -144,7 +145,7 @@ def _search(expression: cp.Expression) -> str | None:
         if found is not None:
             return found
     # Finite constants may combine to one that is not: 1 / 0.
-    return None if expression.variables() or _has_unset_parameter(expression) else _bad_entry(expression)
+    return None if expression.variables() or _has_unset_parameter(expression) else _describe_bad_entry(expression)
 
 
 def _data(atom: Atom) -> list[cp.Expression]:
@@ -157,7 +158,7 @@ def _has_unset_parameter(expression: cp.Expression) -> bool:
     return any(parameter.value is None for parameter in expression.parameters())
 
 
-def _bad_entry(constant: cp.Expression) -> str | None:
+def _describe_bad_entry(constant: cp.Expression) -> str | None:
     with np.errstate(all="ignore"):
         value = constant.value
     entries = np.asarray(sp.coo_array(value).data if sp.issparse(value) else value)

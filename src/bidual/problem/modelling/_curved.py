@@ -10,7 +10,7 @@ from jaxtyping import Float
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import AbstractSmooth, ConicForm, ConvexProgram, Image
 from bidual.problem.features.embedding import Embedding
-from bidual.problem.modelling._compile import cone_program, conic_form, image_of, pieces_program
+from bidual.problem.modelling._compile import compile_image, cone_program, conic_form, pieces_program
 from bidual.problem.modelling._functions import Functions
 from bidual.problem.modelling._lift import lift
 from bidual.problem.modelling._lower import JaxFunctions, Smooth, SmoothAtParameters, jax_functions, smooth
@@ -124,7 +124,7 @@ class CurvedProblem:
 
     def program(self) -> ConvexProgram:
         """Return the program at the parameters' present values."""
-        return self._forms.program(image_of(self._pieces, self._embedding, self._rows))
+        return self._forms.program(compile_image(self._pieces, self._embedding, self._rows))
 
     def jax_functions(self) -> JaxFunctions | None:
         """Return the functions in JAX at the parameters' present values; None, with a warning, where JAX cannot."""

@@ -19,7 +19,7 @@ EDGE = 1e-60
 STEEPEST = 1e150  # the product of two slopes is still a number
 
 
-def _with_slopes(
+def _attach_slopes(
     value: Callable[..., Array], slopes: Callable[..., tuple[Array, ...]], *, reduces: bool = False
 ) -> Callable[..., Array]:
     """Return a function with these derivatives, entry by entry; where it reduces, along the first axis."""
@@ -37,11 +37,11 @@ def _with_slopes(
     return function
 
 
-def _inside(v: Array) -> Array:
+def _clip(v: Array) -> Array:
     return jnp.maximum(v, EDGE)
 
 
-def _finite(slope: Array) -> Array:
+def _clip_slope(slope: Array) -> Array:
     return jnp.clip(slope, -STEEPEST, STEEPEST)
 
 
@@ -57,7 +57,7 @@ def _relative(v: Array, w: Array) -> Array:
 
 
 def _relative_slopes(v: Array, w: Array) -> tuple[Array, Array]:
-    v, w = _inside(v), _inside(w)
+    v, w = _clip(v), _clip(w)
     return jnp.log(v) - jnp.log(w) + 1.0, -v / w
 
 
@@ -70,17 +70,17 @@ def _square_over(v: Array, w: Array) -> Array:
 
 
 def _square_over_slopes(v: Array, w: Array) -> tuple[Array, Array]:
-    ratio = v / _inside(w)
-    return _finite(2.0 * ratio), _finite(-ratio * ratio)
+    ratio = v / _clip(w)
+    return _clip_slope(2.0 * ratio), _clip_slope(-ratio * ratio)
 
 
-x_log_x = _with_slopes(_xlogx, lambda v: (jnp.log(_inside(v)) + 1.0,))
-relative_entropy = _with_slopes(_relative, _relative_slopes)  # v log(v / w), and 0 at (0, 0)
-log = _with_slopes(_log, lambda v: (1.0 / _inside(v),))
-log_1p = _with_slopes(
-    lambda v: jnp.where(v > -1, jnp.log1p(jnp.where(v > -1, v, 0.0)), -jnp.inf), lambda v: (1.0 / _inside(1.0 + v),)
+x_log_x = _attach_slopes(_xlogx, lambda v: (jnp.log(_clip(v)) + 1.0,))
+relative_entropy = _attach_slopes(_relative, _relative_slopes)  # v log(v / w), and 0 at (0, 0)
+log = _attach_slopes(_log, lambda v: (1.0 / _clip(v),))
+log_1p = _attach_slopes(
+    lambda v: jnp.where(v > -1, jnp.log1p(jnp.where(v > -1, v, 0.0)), -jnp.inf), lambda v: (1.0 / _clip(1.0 + v),)
 )
-square_over = _with_slopes(_square_over, _square_over_slopes)  # v^2 / w, and 0 at (0, 0)
+square_over = _attach_slopes(_square_over, _square_over_slopes)  # v^2 / w, and 0 at (0, 0)
 
 
 def power_below_one(p: float) -> Callable[[Array], Array]:
@@ -91,7 +91,7 @@ def power_below_one(p: float) -> Callable[[Array], Array]:
         at_zero, outside = (0.0, -jnp.inf) if p > 0 else (jnp.inf, jnp.inf)
         return jnp.where(inside, jnp.where(inside, v, 1.0) ** p, jnp.where(v < 0, outside, at_zero))
 
-    return _with_slopes(value, lambda v: (_finite(p * _inside(v) ** (p - 1.0)),))
+    return _attach_slopes(value, lambda v: (_clip_slope(p * _clip(v) ** (p - 1.0)),))
 
 
 def concave_norm(p: float) -> Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]:
@@ -110,10 +110,10 @@ def concave_norm(p: float) -> Callable[[Float[Array, "n *rest"]], Float[Array, "
         return jnp.where(jnp.any(v < 0, axis=0), -jnp.inf, jnp.where(inside, unit * total ** (1.0 / p), 0.0))
 
     def slopes(v: Array) -> tuple[Array]:
-        _, parts, total = in_units(_inside(v))
-        return (_finite(parts ** (p - 1.0) * total[None] ** (1.0 / p - 1.0)),)
+        _, parts, total = in_units(_clip(v))
+        return (_clip_slope(parts ** (p - 1.0) * total[None] ** (1.0 / p - 1.0)),)
 
-    return _with_slopes(value, slopes, reduces=True)
+    return _attach_slopes(value, slopes, reduces=True)
 
 
 def geometric_mean(
@@ -131,8 +131,8 @@ def geometric_mean(
         return jnp.where(jnp.any(v < 0, axis=0), -jnp.inf, jnp.where(inside, mean, 0.0))
 
     def slopes(v: Array) -> tuple[Array]:
-        logs = jnp.log(_inside(v))
+        logs = jnp.log(_clip(v))
         mean = jnp.sum(broadcastable_weights(v) * logs, axis=0, keepdims=True)
-        return (_finite(broadcastable_weights(v) * jnp.exp(mean - logs)),)
+        return (_clip_slope(broadcastable_weights(v) * jnp.exp(mean - logs)),)
 
-    return _with_slopes(value, slopes, reduces=True)
+    return _attach_slopes(value, slopes, reduces=True)

@@ -49,7 +49,7 @@ from bidual.problem.modelling._hulls import (
     enclose_quotient,
     enclose_running_sum,
     enclose_sum,
-    numeric,
+    evaluate_atom,
     widen,
 )
 
@@ -92,11 +92,11 @@ def _sum_largest(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return widen(*enclose_moves(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
 
 
-def _finite(end: np.ndarray) -> Float[np.ndarray, "..."]:
+def _zero_infinite(end: np.ndarray) -> Float[np.ndarray, "..."]:
     return np.where(np.isfinite(end), np.abs(end), 0.0)
 
 
-def _absolute(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_absolute(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     return Hull(parts[0].smallest, parts[0].largest)
 
@@ -107,7 +107,7 @@ def _enclose_norm(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     p = 1.0 if isinstance(atom, cp.norm1) else np.inf if isinstance(atom, cp.norm_inf) else float(atom.get_data()[0])
     units = (2 * n + 8) * max(1.0, 1.0 / abs(p)) + _ELEMENTARY
     unit = max(float(np.max(part.largest, initial=0.0)), TINY)  # in these units the largest entry does not underflow
-    low, high = (unit * numeric(atom, [end / unit]) for end in (part.smallest, part.largest))
+    low, high = (unit * evaluate_atom(atom, [end / unit]) for end in (part.smallest, part.largest))
     lost = (
         0.0 if np.all(part.largest == 0) else 1e-150 + (unit * (n * TINY) ** (1 / p) if atom.axis is not None else 0.0)
     )
@@ -142,7 +142,7 @@ def _squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     """Enclose sum(x^2) / y: it grows with every |x|, and falls with y > 0."""
     x, y = parts
     n = x.low.size
-    large, small = (np.asarray(numeric(atom, [end, np.ones(y.low.shape)])) for end in (x.largest, x.smallest))
+    large, small = (np.asarray(evaluate_atom(atom, [end, np.ones(y.low.shape)])) for end in (x.largest, x.smallest))
     none = np.all(x.largest == 0) & np.all(y.low >= 0)
     high = np.where(np.all(y.low > 0), large / np.max(np.abs(y.low)), np.where(none, 0.0, np.inf))
     low = np.where(np.all(y.high > 0), small / np.max(np.abs(y.high)), 0.0)
@@ -169,7 +169,7 @@ def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
     ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
     peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
     high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
-    return widen(np.minimum(*ends), high, np.maximum(_finite(ends[0]), _finite(ends[1])), _ELEMENTARY)
+    return widen(np.minimum(*ends), high, np.maximum(_zero_infinite(ends[0]), _zero_infinite(ends[1])), _ELEMENTARY)
 
 
 def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -201,7 +201,7 @@ def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:
     edge = -1.0 if isinstance(atom, cp.log1p) else 0.0
     function = np.log1p if isinstance(atom, cp.log1p) else np.log
     low, high = (np.where(end > edge, function(np.where(end > edge, end, 1.0)), -np.inf) for end in parts[0])
-    return widen(low, high, np.maximum(_finite(low), _finite(high)), _ELEMENTARY)
+    return widen(low, high, np.maximum(_zero_infinite(low), _zero_infinite(high)), _ELEMENTARY)
 
 
 def _exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
@@ -223,9 +223,9 @@ def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
 
 
 def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    low, high = (numeric(atom, [np.maximum(end, 0.0)]) for end in parts[0])
+    low, high = (evaluate_atom(atom, [np.maximum(end, 0.0)]) for end in parts[0])
     low = np.where(np.any(parts[0].low < 0), -np.inf, low)
-    return widen(low, high, _finite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
+    return widen(low, high, _zero_infinite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
 
 
 RULES: Mapping[type, Rule] = MappingProxyType(
@@ -245,7 +245,7 @@ RULES: Mapping[type, Rule] = MappingProxyType(
         cp.multiply: enclose_multiple,
         DivExpression: enclose_quotient,
         MulExpression: enclose_product,
-        cp.abs: _absolute,
+        cp.abs: _enclose_absolute,
         cp.norm1: _enclose_norm,
         cp.norm_inf: _enclose_norm,
         cp.Pnorm: _enclose_norm,

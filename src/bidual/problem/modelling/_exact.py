@@ -15,7 +15,7 @@ from cvxpy.atoms.atom import Atom
 from bidual._base.errors import ProblemError
 
 
-def exact(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression:
+def rebuild_exactly(expression: Atom, arguments: Sequence[cp.Expression]) -> cp.Expression:
     """Rebuild the expression over other arguments, in a form that reduces exactly."""
     if isinstance(expression, cp.QuadForm):
         return _sum_of_squares(arguments[0], arguments[1])

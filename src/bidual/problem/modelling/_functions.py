@@ -41,18 +41,18 @@ class Functions(AbstractFunctions):
     def values(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> tuple[float, np.ndarray]:
         """Evaluate f and g by CVXPY."""
         self._assign(y, auxiliary)
-        g = [_number(constraint) for constraint in self.constraints]
-        return float(_number(self.objective)[0]), np.concatenate([*g, np.zeros(0)])
+        g = [_to_numbers(constraint) for constraint in self.constraints]
+        return float(_to_numbers(self.objective)[0]), np.concatenate([*g, np.zeros(0)])
 
     def enclosures(
         self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"], error: Float[np.ndarray, "n"]
     ) -> tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]:
         """Enclose f (row 0) and every g in interval arithmetic, or by convexity where an atom has no rule."""
-        leaves = {v.id: Hull(end, end) for v, end in _by_variable(self.auxiliary, auxiliary)}
+        leaves = {v.id: Hull(end, end) for v, end in _split_numbers(self.auxiliary, auxiliary)}
         low = np.where(error == 0, y, np.nextafter(y - error, -np.inf))  # one more rounding where there is one
         high = np.where(error == 0, y, np.nextafter(y + error, np.inf))
         for (variable, least), (_, most) in zip(
-            _by_variable(self.images, low), _by_variable(self.images, high), strict=True
+            _split_numbers(self.images, low), _split_numbers(self.images, high), strict=True
         ):
             leaves[variable.id] = Hull(least, most)
         found = []
@@ -69,8 +69,8 @@ class Functions(AbstractFunctions):
     ) -> tuple[float, Float[np.ndarray, "m"]]:
         """Compute the magnitudes from the values of all parts of the expressions."""
         self._assign(y, auxiliary)
-        g = [np.full(g.size, _largest(g)) for g in self.constraints]
-        return _largest(self.objective), np.concatenate([*g, np.zeros(0)])
+        g = [np.full(g.size, _find_largest(g)) for g in self.constraints]
+        return _find_largest(self.objective), np.concatenate([*g, np.zeros(0)])
 
     def slope(
         self, y: Float[np.ndarray, "n"], gamma: Float[np.ndarray, "m"], weight: float
@@ -87,7 +87,7 @@ class Functions(AbstractFunctions):
                     jacobian = derivatives[variable]
                     if jacobian is None:
                         return None
-                    slope[start : start + variable.size] += _matrix(jacobian, variable.size) @ factor
+                    slope[start : start + variable.size] += _to_matrix(jacobian, variable.size) @ factor
                 start += variable.size
         return slope
 
@@ -126,7 +126,7 @@ class Functions(AbstractFunctions):
         if moved.size > _MOST_POINTS:
             return Hull(np.full(expression.size, -np.inf), np.full(expression.size, np.inf))
         self._assign(y, auxiliary)
-        here, largest = _number(expression), _largest(expression)
+        here, largest = _to_numbers(expression), _find_largest(expression)
         total = np.zeros(expression.size)
         for i in moved:
             values = []
@@ -134,19 +134,19 @@ class Functions(AbstractFunctions):
                 there = y.copy()
                 there[i] += sign * moved.size * error[i]
                 self._assign(there, auxiliary)
-                values.append(_number(expression))
-                largest = max(largest, _largest(expression))
+                values.append(_to_numbers(expression))
+                largest = max(largest, _find_largest(expression))
             total += np.maximum(*values) / moved.size
         slack = 64 * EPS * (y.size + moved.size) * largest
         high = (total if moved.size else here) + slack
         return Hull(2 * here - high - slack, np.where(np.isnan(high), np.inf, high))
 
     def _assign(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> None:
-        for variable, value in (*_by_variable(self.images, y), *_by_variable(self.auxiliary, auxiliary)):
+        for variable, value in (*_split_numbers(self.images, y), *_split_numbers(self.auxiliary, auxiliary)):
             variable.value = value
 
 
-def _by_variable(variables: Sequence[cp.Variable], numbers: np.ndarray) -> Iterator[tuple[cp.Variable, np.ndarray]]:
+def _split_numbers(variables: Sequence[cp.Variable], numbers: np.ndarray) -> Iterator[tuple[cp.Variable, np.ndarray]]:
     """Yield every variable with its part of a vector, in its own shape."""
     start = 0
     for variable in variables:
@@ -180,20 +180,20 @@ def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:
         return dict.fromkeys(expression.variables())
 
 
-def _matrix(jacobian: ArrayLike | sp.sparray, rows: int) -> sp.csr_array:
+def _to_matrix(jacobian: ArrayLike | sp.sparray, rows: int) -> sp.csr_array:
     """Convert a derivative to a sparse matrix: CVXPY returns sparse matrices, arrays or numbers."""
     return sp.csr_array(jacobian if sp.issparse(jacobian) else np.asarray(jacobian).reshape(rows, -1))
 
 
-def _largest(expression: cp.Expression) -> float:
+def _find_largest(expression: cp.Expression) -> float:
     """Return the largest number that occurs while an expression is evaluated."""
-    value = _number(expression)
+    value = _to_numbers(expression)
     here = float(np.max(np.abs(value[np.isfinite(value)]), initial=0.0))
     parts = expression.args if isinstance(expression, Atom) else []
-    return max([here, *(_largest(part) for part in parts)])
+    return max([here, *(_find_largest(part) for part in parts)])
 
 
-def _number(expression: cp.Expression) -> Float[np.ndarray, "n"]:
+def _to_numbers(expression: cp.Expression) -> Float[np.ndarray, "n"]:
     with np.errstate(all="ignore"):  # outside a domain there is no number, which the caller checks
         value = expression.value
     assert value is not None  # every variable has been given one

@@ -48,10 +48,10 @@ def dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's con
 
 def enclose_moves(atom: Atom, parts: list[Hull]) -> Hull:
     """Enclose an atom that only moves entries about."""
-    return Hull(numeric(atom, [part.low for part in parts]), numeric(atom, [part.high for part in parts]))
+    return Hull(evaluate_atom(atom, [part.low for part in parts]), evaluate_atom(atom, [part.high for part in parts]))
 
 
-def numeric(atom: Any, values: Sequence[Ends]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
+def evaluate_atom(atom: Any, values: Sequence[Ends]) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - any atom
     return np.asarray(atom.numeric([np.asarray(value) for value in values]), dtype=np.float64)
 
 
@@ -61,11 +61,11 @@ def enclose_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401 - any sum
         return widen(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
     ends = enclose_moves(atom, parts)
     terms = max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
-    return widen(*ends, size=numeric(atom, [part.largest for part in parts]), units=terms + 1)
+    return widen(*ends, size=evaluate_atom(atom, [part.largest for part in parts]), units=terms + 1)
 
 
 def enclose_running_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    return widen(*enclose_moves(atom, parts), size=numeric(atom, [parts[0].largest]), units=parts[0].low.size + 1)
+    return widen(*enclose_moves(atom, parts), size=evaluate_atom(atom, [parts[0].largest]), units=parts[0].low.size + 1)
 
 
 def enclose_negative(atom: Atom, parts: list[Hull]) -> Hull:
@@ -97,8 +97,8 @@ def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
 def enclose_product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     """Enclose a matrix product by its centre and radius: one factor is constant, so nothing is lost."""
     (a, ra), (b, rb) = (((p.high + p.low) / 2, (p.high - p.low) / 2) for p in parts)
-    large = numeric(atom, [np.abs(a) + ra, np.abs(b) + rb])
-    centre = numeric(atom, [a, b])
-    radius = numeric(atom, [np.abs(a), rb]) + numeric(atom, [ra, np.abs(b)]) + numeric(atom, [ra, rb])
+    large = evaluate_atom(atom, [np.abs(a) + ra, np.abs(b) + rb])
+    centre = evaluate_atom(atom, [a, b])
+    radius = evaluate_atom(atom, [np.abs(a), rb]) + evaluate_atom(atom, [ra, np.abs(b)]) + evaluate_atom(atom, [ra, rb])
     terms = parts[0].low.shape[-1] if parts[0].low.ndim else 1
     return widen(centre - radius, centre + radius, large, 3 * terms + 8)

@@ -12,7 +12,7 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.zero import Equality
 
 from bidual.problem.features.embedding import Embedding
-from bidual.problem.modelling._exact import exact
+from bidual.problem.modelling._exact import rebuild_exactly
 from bidual.problem.modelling._functions import Functions
 
 
@@ -56,4 +56,4 @@ def _lift(expression: cp.Expression, pieces: list[Piece], plain: dict[int, cp.Va
         pieces.append(Piece(expression, cp.Variable(expression.shape, name=f"y{len(pieces)}")))
         return pieces[-1].variable
     assert isinstance(expression, Atom)  # an embedding is affine
-    return exact(expression, [_lift(argument, pieces, plain) for argument in expression.args])
+    return rebuild_exactly(expression, [_lift(argument, pieces, plain) for argument in expression.args])

@@ -57,13 +57,13 @@ def read_limit(name: str, sides: tuple[cp.Expression, cp.Expression], *, equal: 
     return Limit(name, sense, 1.0, left - right, cp.Constant(0), shape)
 
 
-def lines_of(names: Sequence[str], functions: Functions) -> tuple[Line, ...]:
+def describe_lines(names: Sequence[str], functions: Functions) -> tuple[Line, ...]:
     """Return the constraints of functions without parameters, as the user wrote them."""
     pairs = zip(names, functions.sides, functions.equality, strict=True)
     return tuple(read_limit(name, sides, equal=equal).line() for name, sides, equal in pairs)
 
 
-def row_slices(lines: Sequence[Line]) -> Iterator[tuple[Line, slice]]:
+def slice_rows(lines: Sequence[Line]) -> Iterator[tuple[Line, slice]]:
     """Yield every constraint with the rows of g that hold its entries."""
     start = 0
     for line in lines:

@@ -138,10 +138,10 @@ def jax_functions(functions: Functions, names: Sequence[str] | None = None) -> J
     """
     named = [f"constraint {name!r}" for name in names or [f"c{i}" for i in range(len(functions.constraints))]]
     rows: list[Row] = []
-    where = _places(functions.images)
+    where = _find_places(functions.images)
     for what, expression in zip(("the objective", *named), (functions.objective, *functions.constraints), strict=True):
         try:
-            rows += _rows(expression, where)
+            rows += _lower_rows(expression, where)
         except _NotLowered as reason:
             warnings.warn(
                 f"{what} cannot be compiled with JAX: {reason}. The whole problem is evaluated by CVXPY instead, "
@@ -165,23 +165,23 @@ def smooth(functions: Functions, parameters: Sequence[cp.Variable] = (), *, norm
         return None
     if not all(is_smooth(g, norms) or has_inner_kink(g, parameters) for g in functions.constraints):
         return None
-    where = _places(functions.images)
+    where = _find_places(functions.images)
     expressions = (functions.objective, *functions.constraints)
-    return Smooth(JaxFunctions(tuple(row for expression in expressions for row in _rows(expression, where))))
+    return Smooth(JaxFunctions(tuple(row for expression in expressions for row in _lower_rows(expression, where))))
 
 
 class _NotLowered(Exception):
     """A tree that cannot be lowered, with the reason."""
 
 
-def _places(images: Sequence[cp.Variable]) -> dict[int, slice]:
+def _find_places(images: Sequence[cp.Variable]) -> dict[int, slice]:
     """Return the slice of every variable in the image vector, by id."""
     ends = np.cumsum([0, *(v.size for v in images)]).tolist()
     return {v.id: slice(*ends_of) for v, ends_of in zip(images, pairwise(ends), strict=True)}
 
 
-def _rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[Row]:
-    part = _lower(expression, where)
+def _lower_rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[Row]:
+    part = _lower_tree(expression, where)
 
     def entry(i: int) -> Row:
         return lambda y: jnp.ravel(part(y), order="F")[i]
@@ -189,7 +189,7 @@ def _rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[Row]:
     return [entry(i) for i in range(expression.size)]
 
 
-def _lower(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
+def _lower_tree(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
     if isinstance(expression, cp.Variable):
         if expression.id not in where:
             raise _NotLowered(
@@ -205,7 +205,7 @@ def _lower(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
         return _affine(expression, where)
     if rule is None:
         raise _NotLowered(f"bidual does not know the atom {type(expression).__name__}")
-    arguments = [_lower(argument, where) for argument in _arguments(expression)]
+    arguments = [_lower_tree(argument, where) for argument in _arguments(expression)]
     function = rule.lower(expression)
     return lambda y: function(*(argument(y) for argument in arguments))
 
@@ -213,7 +213,7 @@ def _lower(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
 def _affine(expression: AffAtom, where: Mapping[int, slice]) -> Part:
     """Lower an affine function of nonlinear parts to one sparse product for each, without a table of affine atoms."""
     parts: dict[cp.Variable, Part] = {}
-    outer = _outer(expression, where, parts)
+    outer = _cut_outer(expression, where, parts)
     matrix, offset = affine_rows(outer, list(parts))
     ends = np.cumsum([0, *(v.size for v in parts)]).tolist()
     blocks = [_operator(sp.csr_array(matrix[:, i:j])) for i, j in pairwise(ends)]
@@ -227,16 +227,16 @@ def _affine(expression: AffAtom, where: Mapping[int, slice]) -> Part:
     return apply
 
 
-def _outer(expression: cp.Expression, where: Mapping[int, slice], parts: dict[cp.Variable, Part]) -> cp.Expression:
+def _cut_outer(expression: cp.Expression, where: Mapping[int, slice], parts: dict[cp.Variable, Part]) -> cp.Expression:
     """Return the affine atoms at the top of a tree, over variables that stand for the subtrees, added to `parts`."""
     if not expression.variables():
         return expression
     if isinstance(expression, AffAtom):
-        return expression.copy([_outer(argument, where, parts) for argument in expression.args])
+        return expression.copy([_cut_outer(argument, where, parts) for argument in expression.args])
     known = isinstance(expression, cp.Variable)
     variable = expression if known else cp.Variable(expression.shape)
     if variable not in parts:
-        parts[variable] = _lower(expression, where)
+        parts[variable] = _lower_tree(expression, where)
     return variable
 
 

@@ -18,7 +18,7 @@ def hold_parameters(parameters: Mapping[str, cp.Parameter], values: Mapping[str,
     """Set the parameters to these values and restore their own afterwards; raise where a value does not fit."""
     for name in values:
         if name not in parameters:
-            raise ProblemError(_unknown(name, parameters))
+            raise ProblemError(_describe_unknown(name, parameters))
     before = {name: parameters[name].value for name in values}
     try:
         for name, value in values.items():
@@ -29,7 +29,7 @@ def hold_parameters(parameters: Mapping[str, cp.Parameter], values: Mapping[str,
             parameters[name].value = value
 
 
-def _unknown(name: str, parameters: Mapping[str, cp.Parameter]) -> str:
+def _describe_unknown(name: str, parameters: Mapping[str, cp.Parameter]) -> str:
     if not parameters:
         return (
             f"the problem has no cp.Parameter, so {name!r} cannot be changed: "

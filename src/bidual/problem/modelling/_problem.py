@@ -12,7 +12,7 @@ from cvxpy.constraints.zero import Equality
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features.embedding import Embedding
-from bidual.problem.modelling._auxiliary import with_declared_bounds
+from bidual.problem.modelling._auxiliary import add_declared_bounds
 from bidual.problem.modelling._curvature import check_convex, check_finite
 from bidual.problem.modelling._curved import CurvedProblem
 from bidual.problem.modelling._limits import Limit, Line, read_limit
@@ -46,7 +46,7 @@ class Problem:
                 f"got {type(objective).__name__}: wrap the expression"
             )
         self.constraints = _constraints_by_name(constraints)
-        named = with_declared_bounds(objective, self.constraints)
+        named = add_declared_bounds(objective, self.constraints)
         self.objective = objective
         self.maximises = isinstance(objective, cp.Maximize)
         self.limits = tuple(_read(name, constraint) for name, constraint in named.items())
@@ -83,7 +83,7 @@ class Problem:
                 raise ProblemError(f"parameter {name!r} has no value: set {name}.value before solving")
         self.lines()  # a limit that is not finite is named here
         if self.parameters:
-            for what, part in _parts_by_label(self.objective, self._constraints_by_name):
+            for what, part in _label_parts(self.objective, self._constraints_by_name):
                 check_finite(what, part)
         return self._compiled.program()
 
@@ -148,7 +148,7 @@ def _find_embedding(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Co
 
 
 def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "LinearProblem | CurvedProblem":
-    for what, part in _parts_by_label(problem.objective, named):
+    for what, part in _label_parts(problem.objective, named):
         check_finite(what, part)
         check_convex(what, part)
         _check_form(what, part)
@@ -161,7 +161,7 @@ def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "LinearProble
     return CurvedProblem(problem.objective, named, problem.embedding)
 
 
-def _parts_by_label(
+def _label_parts(
     objective: cp.Minimize | cp.Maximize, named: Mapping[str, cp.Constraint]
 ) -> Iterator[tuple[str, cp.Minimize | cp.Maximize | cp.Constraint]]:
     """Yield objective and constraints with their names in error messages."""
@@ -172,7 +172,7 @@ def _parts_by_label(
 
 def _check_form(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> None:
     """Check that all numbers are real, and that parameters enter only where CVXPY can vary them."""
-    if any(inner.is_complex() for side in part.args for inner in _parts(side)):
+    if any(inner.is_complex() for side in part.args for inner in _split(side)):
         raise ProblemError(f"{what} is written in complex numbers: costs and limits must be real")
     if not part.is_dcp(dpp=True):
         names = ", ".join(repr(parameter.name()) for parameter in part.parameters())
@@ -182,8 +182,8 @@ def _check_form(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> N
         )
 
 
-def _parts(expression: cp.Expression) -> Iterator[cp.Expression]:
+def _split(expression: cp.Expression) -> Iterator[cp.Expression]:
     yield expression
     if isinstance(expression, Atom):
         for argument in expression.args:
-            yield from _parts(argument)
+            yield from _split(argument)

@@ -27,7 +27,7 @@ def has_inner_kink(constraint: cp.Expression, parameters: Sequence[cp.Variable])
     The kink is where the norm is 0, and there the constraint holds with room. A limit that is a parameter counts as
     positive here; its value is looked at when it is known.
     """
-    terms, known = list(_terms(constraint)), {variable.id for variable in parameters}
+    terms, known = list(_split_terms(constraint)), {variable.id for variable in parameters}
     curved = [term for term in terms if not {v.id for v in term.variables()} <= known]
     if len(curved) != 1 or not (is_euclidean(norm := curved[0]) and isinstance(norm, cp.Pnorm)):
         return False
@@ -37,10 +37,10 @@ def has_inner_kink(constraint: cp.Expression, parameters: Sequence[cp.Variable])
     return any(term.variables() for term in rest) or sum(float(np.sum(np.asarray(term.value))) for term in rest) < 0
 
 
-def _terms(expression: cp.Expression) -> Iterator[cp.Expression]:
+def _split_terms(expression: cp.Expression) -> Iterator[cp.Expression]:
     """Yield the terms of a sum."""
     if isinstance(expression, cp.AddExpression):
         for argument in expression.args:
-            yield from _terms(argument)
+            yield from _split_terms(argument)
     else:
         yield expression

@@ -55,14 +55,14 @@ def variational(program: AbstractProgram, psi: Psi | None, least: Least | None =
         least: the least cost of any policy in the known model, for sets as small as it allows; without it they hold
             the images under every model.
     """
-    return program.dispatch(lambda rows: _from_rows(rows, psi, least), lambda cones: _from_functions(cones, psi, least))
+    return program.dispatch(lambda rows: _lower_rows(rows, psi, least), lambda cones: _lower_cones(cones, psi, least))
 
 
-def _from_rows(program: AffineProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
+def _lower_rows(program: AffineProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
     H, d = program.objective.shape
     rows, constants = program.functionals()
     image = Image(sp.csr_array(rows.reshape(-1, H * d)), np.zeros(len(rows)), H, total=False)
-    lower, upper = _ranges(image, psi, least)
+    lower, upper = _compute_ranges(image, psi, least)
     terms = [
         Term(Affine(np.ones(1), float(c), Box(lower[i : i + 1], upper[i : i + 1])), np.array([i]), np.zeros(1))
         for i, c in enumerate(constants)
@@ -70,7 +70,7 @@ def _from_rows(program: AffineProgram, psi: Psi | None, least: Least | None) -> 
     return VariationalProgram(image, terms[0], tuple(terms[1:]), program.equality, program.units)
 
 
-def _from_functions(program: ConvexProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
+def _lower_cones(program: ConvexProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
     functions = program.functions
     assert isinstance(functions, Functions)  # all programs hold these
     if functions.auxiliary:
@@ -92,7 +92,7 @@ class _Recogniser:
         starts = np.cumsum([0, *(v.size for v in images)])
         self._rows = {v.id: start + np.arange(v.size) for v, start in zip(images, starts[:-1], strict=True)}
         self._image, self._psi = image, psi
-        self._lower, self._upper = _ranges(image, psi, least)
+        self._lower, self._upper = _compute_ranges(image, psi, least)
 
     def terms(self, expression: cp.Expression) -> list[Term]:
         """Return one term per entry of the expression."""
@@ -106,11 +106,11 @@ class _Recogniser:
         rows = np.concatenate([self._rows[v.id] for v in variables] or [np.zeros(0, dtype=int)])
         if rows.size == 0:  # a constant, as a function of some number
             K = Box(self._lower[:1], self._upper[:1])
-            return Term(Affine(np.zeros(1), _number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
+            return Term(Affine(np.zeros(1), _to_number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
         K, shift = self._compact(rows)
         if expression.is_affine():
             return Term(_affine(expression, variables, K, shift), rows, shift)
-        known = _closed_form(expression, K, shift)
+        known = _find_closed_form(expression, K, shift)
         return Term(_cone(expression, variables, K, shift) if known is None else known, rows, shift)
 
     def _compact(self, rows: np.ndarray) -> tuple[AbstractCompact, Float[np.ndarray, "n"]]:
@@ -123,7 +123,7 @@ class _Recogniser:
                 self._image.horizon,
                 self._image.total,
             )
-            few, many = ranges(total, self._psi)
+            few, many = bound_ranges(total, self._psi)
             shift = np.zeros(rows.size) if lower.min() >= 0 else lower  # laws as they are, differences of laws moved
             mass = float(many[0] - shift.sum())
             if mass > 0 and many[0] - few[0] <= 1e-9 * mass:
@@ -131,10 +131,10 @@ class _Recogniser:
         return Box(lower, upper), np.zeros(rows.size)
 
 
-def _ranges(image: Image, psi: Psi | None, least: Least | None) -> tuple[Vector, Vector]:
+def _compute_ranges(image: Image, psi: Psi | None, least: Least | None) -> tuple[Vector, Vector]:
     """Compute the extremes over all policies in the known model, where their number allows planning for each."""
     if psi is not None and (least is None or image.size > _PLANNED):
-        return ranges(image, psi)
+        return bound_ranges(image, psi)
     if least is None:
         raise ProblemError("the range of these features is known only to a planner")
     costs = [image.adjoint(np.eye(1, image.size, i)[0]) for i in range(image.size)]
@@ -143,11 +143,11 @@ def _ranges(image: Image, psi: Psi | None, least: Least | None) -> tuple[Vector,
     slack = 1e-9 * np.maximum(1.0, np.maximum(np.abs(lower), np.abs(upper)))
     if psi is None:
         return lower - slack, upper + slack
-    loose_lower, loose_upper = ranges(image, psi)
+    loose_lower, loose_upper = bound_ranges(image, psi)
     return np.maximum(lower - slack, loose_lower), np.minimum(upper + slack, loose_upper)
 
 
-def ranges(image: Image, psi: Psi) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+def bound_ranges(image: Image, psi: Psi) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """Bound every number of the image over all policies and all models: the sums of the extremes of every step."""
     lower, upper = image.offset.copy(), image.offset.copy()
     same = image.total and len(psi.signals) == 1
@@ -174,22 +174,22 @@ def _cone(
     return ConeFunction(moved, K)
 
 
-def _closed_form(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
+def _find_closed_form(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
     """Return the function in closed form, or None where its shape is not among the known ones."""
     if not isinstance(expression, Atom):
         return None
     curved = [part for part in expression.args if part.variables()]
     plain = [part for part in expression.args if not part.variables()]
     if isinstance(expression, cp.AddExpression) and len(curved) == 1:
-        return _scale(_closed_form(curved[0], K, shift), 1.0, sum(_number(part) for part in plain))
+        return _scale(_find_closed_form(curved[0], K, shift), 1.0, sum(_to_number(part) for part in plain))
     if isinstance(expression, NegExpression):
         return _entropy(expression.args[0], K, shift)
     if isinstance(expression, cp.multiply | MulExpression) and len(curved) == 1 and plain[0].size == 1:
-        factor = _number(plain[0])
-        inner = _closed_form(curved[0], K, shift) if factor > 0 else _entropy(curved[0], K, shift)
+        factor = _to_number(plain[0])
+        inner = _find_closed_form(curved[0], K, shift) if factor > 0 else _entropy(curved[0], K, shift)
         return _scale(inner, abs(factor), 0.0)
     if isinstance(expression, DivExpression) and curved == [expression.args[0]] and plain[0].size == 1:
-        return _scale(_closed_form(curved[0], K, shift), 1 / _number(plain[0]), 0.0)
+        return _scale(_find_closed_form(curved[0], K, shift), 1 / _to_number(plain[0]), 0.0)
     return _atom(expression, K, shift)
 
 
@@ -201,7 +201,7 @@ def _atom(expression: Atom, K: AbstractCompact, shift: Vector) -> AbstractFuncti
     if isinstance(expression, cp.Pnorm) and expression.get_data()[0] == 2:
         return Distance(target, K)
     if isinstance(expression, cp.quad_over_lin) and not arguments[1].variables():
-        return SquaredDistance(target, K, 1 / _number(arguments[1]))
+        return SquaredDistance(target, K, 1 / _to_number(arguments[1]))
     if isinstance(expression, cp.Power) and expression.get_data()[0] == 2:
         return SquaredDistance(target, K, 1.0)
     if isinstance(expression, cp.max):
@@ -223,5 +223,5 @@ def _scale(function: AbstractFunction | None, factor: float, constant: float) ->
     return function if factor == 1 and constant == 0 else Scaled(function, factor, constant)
 
 
-def _number(constant: cp.Expression) -> float:
+def _to_number(constant: cp.Expression) -> float:
     return float(np.asarray(constant.value, dtype=np.float64).sum())

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.atom import Atom
 
-from bidual.problem.modelling._exact import exact
+from bidual.problem.modelling._exact import rebuild_exactly
 from bidual.problem.modelling._functions import Functions
 
 Arrays = dict[str, np.ndarray]
@@ -40,7 +40,7 @@ def read_tree(tree: dict[str, Any], variables: Sequence[cp.Variable], arrays: Ar
         return variables[tree["variable"]]
     if "constant" in tree:
         return cp.Constant(_read(tree["constant"], variables, arrays))
-    kinds = {_name(kind): kind for kind in _kinds(Atom)}
+    kinds = {_name(kind): kind for kind in _list_kinds(Atom)}
     if tree["atom"] not in kinds:
         raise ValueError(f"this version of CVXPY has no atom {tree['atom']!r}")
     kind = kinds[tree["atom"]]
@@ -48,7 +48,7 @@ def read_tree(tree: dict[str, Any], variables: Sequence[cp.Variable], arrays: Ar
     if kind is cp.AddExpression:
         return cp.AddExpression(arguments)
     expression = kind(*arguments, *(_read(tree["data"], variables, arrays) or []))
-    return exact(expression, expression.args)  # a file may name an approximation, too
+    return rebuild_exactly(expression, expression.args)  # a file may name an approximation, too
 
 
 def write_functions(functions: Functions, arrays: Arrays) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def read_functions(data: dict[str, Any], arrays: Arrays) -> Functions:
     )
 
 
-def _kinds(kind: type) -> Iterator[type]:
+def _list_kinds(kind: type) -> Iterator[type]:
     for child in kind.__subclasses__():
         if child.__module__.startswith("cvxpy."):
             yield child
-            yield from _kinds(child)
+            yield from _list_kinds(child)
 
 
 def _name(kind: type) -> str:

@@ -21,7 +21,7 @@ def open_limit(problem: Problem, limit: Limit) -> tuple[Problem, cp.Parameter]:
 
 def drop_limit(problem: Problem, limit: Limit) -> Problem:
     """Return the problem without the constraint."""
-    objective, others = problem.objective, _others(problem, limit)
+    objective, others = problem.objective, _select_others(problem, limit)
     mentioned = {v.id for part in (objective, *others.values()) for v in part.variables()}
     if problem.embedding.id not in mentioned:
         # Any policy is optimal; a problem must still mention its embedding.
@@ -31,7 +31,7 @@ def drop_limit(problem: Problem, limit: Limit) -> Problem:
 
 def optimise_limit(problem: Problem, limit: Limit, direction: float) -> Problem:
     """Return the problem of minimising (direction 1) or maximising (-1) the left side under the other constraints."""
-    return Problem(cp.Minimize(direction * cp.sum(limit.value)), _others(problem, limit))
+    return Problem(cp.Minimize(direction * cp.sum(limit.value)), _select_others(problem, limit))
 
 
 def tighten_limits(problem: Problem) -> tuple[Problem, dict[str, cp.Parameter]]:
@@ -70,5 +70,5 @@ def _is_linear_in(expression: cp.Expression, x: cp.Variable) -> bool:
     return expression.is_affine() and [variable.id for variable in expression.variables()] == [x.id]
 
 
-def _others(problem: Problem, limit: Limit) -> dict[str, cp.Constraint]:
+def _select_others(problem: Problem, limit: Limit) -> dict[str, cp.Constraint]:
     return {name: constraint for name, constraint in problem.constraints.items() if name != limit.name}

@@ -109,7 +109,7 @@ class Curve:
         return numbers | {"status": str(self.statuses[i]), "plans": int(self.plans[i])}
 
     def _row(self, i: int) -> str:
-        optimum, price = _or_dash(self.values[i], ".7g"), _or_dash(self.prices[i], ".5g")
+        optimum, price = _format_or_dash(self.values[i], ".7g"), _format_or_dash(self.prices[i], ".5g")
         return f"  {self.limits[i]:>12.6g} {optimum:>12} {price:>10}  {self.statuses[i]:<10} {self.plans[i]:>5}"
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -117,7 +117,7 @@ class Curve:
         if self.free is not None and self.free_optimum is not None:
             reached = self.free_optimum.lower if self.sense == "maximize" else self.free_optimum.upper
             side = {"<=": "from this limit on", ">=": "up to this limit"}.get(self.relation, "at this limit")
-            text = f"the optimum is {reached:.7g} at {_tidy(self.free)}: {side} the constraint costs nothing"
+            text = f"the optimum is {reached:.7g} at {_format_tidy(self.free)}: {side} the constraint costs nothing"
             facts.append(("without it", text))
         gaps = (self.upper - self.lower)[np.isfinite(self.upper - self.lower)]
         if gaps.size:
@@ -126,8 +126,8 @@ class Curve:
         return [*facts, ("effort", f"{self.total_plans} plan{s} in all, {self.seconds:.2f} s")]
 
     def _describe_range(self) -> str:
-        least = None if self.least is None else _tidy(self.least.upper)
-        most = None if self.most is None else _tidy(self.most.lower)
+        least = None if self.least is None else _format_tidy(self.least.upper)
+        most = None if self.most is None else _format_tidy(self.most.lower)
         if least and most:
             return f"from {least} to {most}"
         if least or most:
@@ -135,10 +135,10 @@ class Curve:
         return "not known"
 
 
-def _tidy(number: float) -> str:
+def _format_tidy(number: float) -> str:
     """Format with six digits, without rounding errors below 1e-10."""
     return f"{round(number, 10) + 0.0:.6g}"
 
 
-def _or_dash(number: float, digits: str) -> str:
+def _format_or_dash(number: float, digits: str) -> str:
     return "-" if math.isnan(number) else f"{number + 0.0:{digits}}"

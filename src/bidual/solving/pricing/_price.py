@@ -14,7 +14,7 @@ from bidual.solving.pricing._curve import Curve, Enclosure
 from bidual.solving.pricing._family import ConicFamily, LinearFamily
 from bidual.solving.pricing._search import CurveSearch, certify_searches, enclose
 from bidual.solving.pricing._sweep import Searcher
-from bidual.solving.search import CompiledProblem, Instance, Search, prepare, worth_keeping
+from bidual.solving.search import CompiledProblem, Instance, Search, prepare, select_worth_keeping
 from bidual.solving.solution import Progress
 from bidual.world.mdp import TabularMDP
 
@@ -65,14 +65,14 @@ def price(
     convex = [compiled for _, compiled in ends if compiled is not None]
     found = searcher.search_in_order(convex, ())
     reached = iter(found)
-    least, most = (None if s is None else _end(s, world, d, next(reached)) for d, s in ends)
+    least, most = (None if s is None else _find_end(s, world, d, next(reached)) for d, s in ends)
     tie = 0.1 * options.goal.gap / (most.upper - least.lower) if least and most and most.upper > least.lower else 0.0
-    found += searcher.search_in_order([family.without(tie)], worth_keeping(found[-1]) if found else ())
+    found += searcher.search_in_order([family.without(tie)], select_worth_keeping(found[-1]) if found else ())
     free = certify_searches(family, world, [CurveSearch(None, found[-1])], found[-1].goal)[0]
     if levels is None:
-        levels = _levels(chosen, least, most, free.value, points, curved=not program.is_linear)
+        levels = _choose_limits(chosen, least, most, free.value, points, curved=not program.is_linear)
     goal = found[-1].goal
-    later = searcher.search_limits(family, levels, worth_keeping(found[-1]))
+    later = searcher.search_limits(family, levels, select_worth_keeping(found[-1]))
     tried = [CurveSearch(float(level), search) for level, search in zip(levels, later, strict=True)]
     certified_points = certify_searches(family, world, tried, goal)
     return Curve(
@@ -122,14 +122,16 @@ def _check_limits(limits: Sequence[float | int] | np.ndarray) -> Float[np.ndarra
     return levels
 
 
-def _end(compiled: CompiledProblem | None, world: Instance, direction: float, found: Search | None) -> Enclosure | None:
+def _find_end(
+    compiled: CompiledProblem | None, world: Instance, direction: float, found: Search | None
+) -> Enclosure | None:
     bounds = None if compiled is None or found is None else enclose(compiled, world, found)
     if bounds is None or not np.isfinite(bounds).all():
         return None
     return Enclosure(*bounds) if direction > 0 else Enclosure(-bounds[1], -bounds[0])
 
 
-def _levels(
+def _choose_limits(
     limit: Limit, least: Enclosure | None, most: Enclosure | None, free: float | None, points: int, *, curved: bool
 ) -> Float[np.ndarray, "n"]:
     """Return limits from the tightest feasible one to a little beyond the one that costs nothing."""

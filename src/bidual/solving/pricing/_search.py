@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bidual._base.status import Status
-from bidual.certificate import MixtureBounds, Mixtures, certify_mixtures, users_bounds
+from bidual.certificate import MixtureBounds, Mixtures, certify_mixtures, to_user_sense
 from bidual.certificate.constraints import Goal
 from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram
@@ -49,7 +49,7 @@ def enclose(compiled: CompiledProblem, world: Instance, found: Search) -> tuple[
     if program is not None and found.duals.feasible:
         mixture_bounds = _certify(world, program, [found], program.limits[None], found.duals.optimum.gamma[None])
         feasible = bool(np.all(mixture_bounds.violations_upper <= program.tolerances))
-        bounds = users_bounds(
+        bounds = to_user_sense(
             float(mixture_bounds.lower[0]), float(mixture_bounds.upper[0]) if feasible else None, maximises=False
         )
     else:
@@ -62,7 +62,7 @@ def _certify_alone(family: AbstractFamily, world: Instance, tried: CurveSearch, 
     compiled = family.without() if tried.level is None else family.at(tried.level)
     solution = solution_from(compiled, world, tried.found, goal)
     if tried.level is None:
-        value = _left_side(family.limit, solution.embedding) if isinstance(family, ConicFamily) else None
+        value = _evaluate_left_side(family.limit, solution.embedding) if isinstance(family, ConicFamily) else None
         return Point(solution.status, solution.lower, solution.upper, 0.0, value, solution.plans)
     result = solution.constraint(family.name)
     return Point(solution.status, solution.lower, solution.upper, result.price, result.value, solution.plans)
@@ -87,15 +87,15 @@ def _certify_together(family: AbstractFamily, world: Instance, tried: Sequence[C
     points = []
     for i, t in enumerate(tried):
         bounds = float(mixture_bounds.lower[i]), float(mixture_bounds.upper[i]) if feasible[i] else None
-        status = _status(*bounds, goal)
+        status = _find_status(*bounds, goal)
         price = signs * float(gamma[i, family.row]) if status is Status.OPTIMAL else None
         points.append(
-            Point(status, *users_bounds(*bounds, maximises=maximises), price, float(values[i]), t.found.plans)
+            Point(status, *to_user_sense(*bounds, maximises=maximises), price, float(values[i]), t.found.plans)
         )
     return points
 
 
-def _status(lower: float, upper: float | None, goal: Goal) -> Status:
+def _find_status(lower: float, upper: float | None, goal: Goal) -> Status:
     if upper is None:
         return Status.UNDECIDED
     return Status.OPTIMAL if goal.is_met(lower, upper) else Status.FEASIBLE
@@ -131,7 +131,7 @@ def _certify(
     )
 
 
-def _left_side(limit: Limit, embedding: np.ndarray) -> float | None:
+def _evaluate_left_side(limit: Limit, embedding: np.ndarray) -> float | None:
     """Evaluate the left side by CVXPY; None where it depends on other variables too."""
     variables = limit.value.variables()
     if len(variables) != 1:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from bidual.dual import Bracketing, PlanPool, Reply
 from bidual.solving.options import SolveOptions
 from bidual.solving.pricing._family import AbstractFamily, LinearFamily
-from bidual.solving.search import CompiledProblem, Instance, Search, search, worth_keeping
+from bidual.solving.search import CompiledProblem, Instance, Search, search, select_worth_keeping
 from bidual.solving.solution import Progress
 
 
@@ -35,7 +35,7 @@ class Searcher:
         found: list[Search] = []
         for done, compiled in enumerate(problems):
             found.append(self._search(done, compiled, known, self.options))
-            known = worth_keeping(found[-1])
+            known = select_worth_keeping(found[-1])
         return found
 
     def search_limits(
@@ -47,7 +47,7 @@ class Searcher:
         options = replace(self.options, dual=self.options.dual or Bracketing())
         pool = PlanPool(family.program, known)
         found: dict[int, Search] = {}
-        for i in halving(len(levels)):
+        for i in order_by_halving(len(levels)):
             found[i] = self._search(len(found), family.at(levels[i]), pool, options)
             pool = pool.prepend([reply for reply in found[i].replies[len(pool) :] if reply is not None])
         return [found[i] for i in range(len(levels))]
@@ -57,7 +57,7 @@ class Searcher:
         return search(compiled, self.world, replace(options, progress=report), known, time.perf_counter())
 
 
-def halving(n: int) -> list[int]:
+def order_by_halving(n: int) -> list[int]:
     """Order 0 to n - 1 such that each is about half-way between two earlier ones; the ends first."""
     order, gaps = [n - 1, 0][: min(n, 2)], [(0, n - 1)]
     while gaps:

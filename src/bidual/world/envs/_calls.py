@@ -86,7 +86,7 @@ def call_step(env: Playable, action: Any, moment: CallSite) -> CallResult:  # no
         remedy = "Correct the environment; reset with the same seed and the same actions it fails again"
         raise _call_error(f"env.step({action})", moment, error, remedy) from error
     obs, reward, terminated, truncated, info = _unpack_step(answer, moment)
-    value = as_number(reward)
+    value = to_number(reward)
     if value is None or not math.isfinite(value):
         raise EnvError(
             f"env.step({action}) gave the reward {reward!r} at {moment}: a reward must be a finite number; "
@@ -98,7 +98,7 @@ def call_step(env: Playable, action: Any, moment: CallSite) -> CallResult:  # no
     return CallResult(obs, value, ended, info)
 
 
-def as_number(value: object) -> float | None:
+def to_number(value: object) -> float | None:
     """Convert a real number, or an array without axes, to float; return None for anything else."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()  # pyright: ignore[reportAttributeAccessIssue]: scalars of any array library

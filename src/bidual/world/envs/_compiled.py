@@ -46,8 +46,8 @@ def _episode(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "3"])
     ) -> tuple[tuple[Int[Array, ""], Int[Array, ""]], tuple[Int[Array, ""], Int[Array, ""]]]:
         (state, wrong), (h, chance, whim) = now, given
         action = _act(rule, h, state, whim)
-        place = _pick(_row(tables.sums, h, state, action), chance)
-        arrived = _row(tables.states, h, state, action)[place]
+        place = _pick(_take_row(tables.sums, h, state, action), chance)
+        arrived = _take_row(tables.states, h, state, action)[place]
         legal = (action >= 0) & (action < tables.allowed.shape[1]) & tables.allowed[state, action]
         return (arrived, jnp.where((wrong == H) & ~legal, h, wrong)), (arrived, action)
 
@@ -56,7 +56,7 @@ def _episode(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "3"])
     return jnp.concatenate([start[None], arrivals, actions, wrong[None]])
 
 
-def _member(sums: Float[Array, "k"], seed_words: UInt[Array, "3"]) -> Int[Array, ""]:
+def _draw_member(sums: Float[Array, "k"], seed_words: UInt[Array, "3"]) -> Int[Array, ""]:
     """Draw the member of a mixture that plays the episode, with a number that the episode does not use."""
     return _pick(sums, jr.uniform(jr.fold_in(key_of(seed_words), 0), dtype=jnp.float64))
 
@@ -68,8 +68,8 @@ def _episodes(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "n 3
 
 episode = jax.jit(_episode)
 episodes = jax.jit(_episodes)
-member = jax.jit(_member)
-members = jax.jit(jax.vmap(_member, in_axes=(None, 0)))
+member = jax.jit(_draw_member)
+members = jax.jit(jax.vmap(_draw_member, in_axes=(None, 0)))
 
 
 def _uniforms(key: Key[Array, ""], count: int) -> Float[Array, "at_least_count"]:
@@ -112,7 +112,7 @@ def _running_sums(row: Float[Array, "A"]) -> Float[Array, "A"]:
     return jax.lax.scan(add, jnp.zeros((), row.dtype), row, unroll=8)[1]
 
 
-def _row(
+def _take_row(
     array: Shaped[Array, "steps S A K"], h: Int[Array, ""], state: Int[Array, ""], action: Int[Array, ""]
 ) -> Shaped[Array, "K"]:
     """Return one row, whether there is one law or one for every step."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 from bidual._base.errors import FAILURES, EnvError, ModelError
 from bidual.problem.features import Observed
-from bidual.world.envs._calls import CallSite, as_number
+from bidual.world.envs._calls import CallSite, to_number
 
 
 class Step(NamedTuple):
@@ -41,7 +41,7 @@ class Reading:
                 f"signal {self.name!r} failed at {moment} (observation {step.obs!r:.80}, action {step.action}): "
                 f"{type(error).__name__}: {error}. Correct the function"
             ) from error
-        number = as_number(value)
+        number = to_number(value)
         if number is None:
             raise EnvError(f"signal {self.name!r} gave {value!r:.80} at {moment}: it must give a number")
         if self.signal.at_end and not step.terminated:

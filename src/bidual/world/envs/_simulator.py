@@ -35,7 +35,7 @@ class Simulator(AbstractEnvironment):
     _ahead: Prefetch = field(init=False, repr=False, default_factory=Prefetch)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_world", _world(self.mdp))
+        object.__setattr__(self, "_world", _place_tables(self.mdp))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,7 +113,7 @@ def _draw_member(mixture: Mixture, draw: Draw) -> int:
 
 
 @float64
-def _world(mdp: TabularMDP) -> TransitionTables:
+def _place_tables(mdp: TabularMDP) -> TransitionTables:
     """Place the model on the device. Sums are computed here, from left to right: no entry of 0 can raise them."""
     lists = mdp.successors
     starts = np.flatnonzero(mdp.initial)

@@ -41,7 +41,7 @@ def check_matrices(transitions: Sequence[object]) -> tuple[sp.csr_array, ...]:
     return matrices
 
 
-def matrix_lists(
+def list_matrices(
     matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"]
 ) -> tuple[Int[np.ndarray, "1 S A K"], Float[np.ndarray, "1 S A K"]]:
     """Build successor lists as long as the longest row; rows of actions that are not allowed are left out."""
@@ -54,7 +54,7 @@ def matrix_lists(
     states = np.zeros((1, *allowed.shape, width), dtype=np.int32)
     probabilities = np.zeros(states.shape)
     for a, matrix in enumerate(matrices):
-        rows = _row_indices(matrix)
+        rows = _index_rows(matrix)
         place = np.arange(matrix.nnz) - matrix.indptr[rows]
         states[0, rows, a, place] = matrix.indices
         probabilities[0, rows, a, place] = matrix.data
@@ -85,7 +85,7 @@ def _check_kind(action: int, matrix: object) -> sp.csr_array:
 def _drop_rows(matrix: sp.csr_array, masked: Bool[np.ndarray, "S"]) -> sp.csr_array:
     if not masked.any():
         return matrix
-    keep = np.where(masked[_row_indices(matrix)], 0.0, matrix.data)
+    keep = np.where(masked[_index_rows(matrix)], 0.0, matrix.data)
     matrix = sp.csr_array((keep, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
     matrix.eliminate_zeros()
     return matrix
@@ -97,7 +97,7 @@ def _check_entries(action: int, matrix: sp.csr_array) -> None:
         value = matrix.data[wrong[0]]
         rule = "probabilities cannot be negative" if value < 0 else "every entry must be a finite number"
         raise ModelError(
-            f"transitions[{action}][{_row_indices(matrix)[wrong[0]]}, {matrix.indices[wrong[0]]}] is {value:g}: {rule}"
+            f"transitions[{action}][{_index_rows(matrix)[wrong[0]]}, {matrix.indices[wrong[0]]}] is {value:g}: {rule}"
         )
 
 
@@ -130,6 +130,6 @@ def _check_width(counts: Int[np.ndarray, "S A"]) -> int:
     return width
 
 
-def _row_indices(matrix: sp.csr_array) -> Int[np.ndarray, "entries"]:
+def _index_rows(matrix: sp.csr_array) -> Int[np.ndarray, "entries"]:
     counts = np.diff(matrix.indptr)
     return np.repeat(np.arange(counts.size), counts)

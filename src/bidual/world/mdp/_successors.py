@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
 from bidual._base.types import Successors
-from bidual.world.mdp._sparse import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, matrix_lists
+from bidual.world.mdp._sparse import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, list_matrices
 
 Transitions = ArrayLike | tuple[ArrayLike, ArrayLike] | Sequence[Matrix]
 
@@ -17,7 +17,7 @@ def check_transitions(transitions: Transitions, horizon: int, actions: ArrayLike
     """Check the law in any form that `TabularMDP` accepts, and return it as read-only successor lists."""
     horizon = _check_horizon(horizon)
     mask = None if actions is None else _read_array("actions", actions)
-    states, probabilities = _as_lists(transitions, horizon, mask)
+    states, probabilities = _to_lists(transitions, horizon, mask)
     allowed = _check_actions(mask, states.shape[1:3])
     states = _check_indices(states, allowed)
     probabilities = _check_rows(probabilities, allowed)
@@ -49,12 +49,12 @@ def _check_horizon(horizon: int) -> int:
     return int(horizon)
 
 
-def _as_lists(
+def _to_lists(
     transitions: Transitions, horizon: int, mask: np.ndarray | None
 ) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
     if are_matrices(transitions):
         matrices = check_matrices(transitions)
-        return matrix_lists(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices))))
+        return list_matrices(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices))))
     if isinstance(transitions, tuple):
         if len(transitions) != 2:
             raise ModelError(
