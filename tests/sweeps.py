@@ -26,7 +26,7 @@ budget = 2.5
 
 
 class Arena:
-    """A folder for sweeps. Compiled code is kept for the next run of the tests, apart from that of others as in kills."""
+    """A folder for sweeps. Compiled code is kept for the next run, apart from that of others, as in `test_kills.py`."""
 
     def __init__(self, folder):
         self.folder = folder
