@@ -251,7 +251,7 @@ def test_a_limit_cannot_be_shifted_together_with_its_value(tmp_path, x, constrai
             manifest["claims"]["constraints"][0][key] += 1.0
 
     _forge(path, edit)
-    with pytest.raises(bd.CertificateError, match="tells constraint 'c'"):
+    with pytest.raises(bd.CertificateError, match="states constraint 'c'"):
         bd.check(path)
 
 

@@ -42,7 +42,7 @@ def test_without_evaluation_the_value_is_the_models(tmp_path):
     solution.save(tmp_path / "x.bidual")
     check = bd.check(tmp_path / "x.bidual")
     assert check.claims["value"] == solution.value
-    assert "told and not certified" in str(check)
+    assert "estimated and not certified" in str(check)
 
 
 def test_a_policy_alone_claims_nothing(tmp_path):

@@ -213,7 +213,7 @@ def test_a_check_reads_well(saved):
         "counts and samples in the file are what was seen",
     ):
         assert words in text
-    assert "told and not certified" in str(bd.check(saved("no evaluation")))
+    assert "estimated and not certified" in str(bd.check(saved("no evaluation")))
     assert "no bound on what this policy violates is claimed" in str(bd.check(saved("no evaluation")))
     assert "prove that no policy keeps all constraints" in str(bd.check(saved("infeasible")))
 
@@ -413,8 +413,8 @@ FORGED = {
     "samples and the value": ("ball", _claim_samples, bd.CertificateError, "claims lower"),
     "one sample more": ("ball", _one_episode_more, bd.CertificateError, "claims (value|lower)"),
     "a sample outside": ("ball", _one_sample_outside, bd.CertificateError, r"must lie in \["),
-    "a lower end": ("ball", _plus("low", 0.01, 0.0), bd.CertificateError, r"functional 0 is said to lie in \["),
-    "an upper end": ("ball", _plus("high", 0.0, -0.01), bd.CertificateError, r"functional 1 is said to lie in \["),
+    "a lower end": ("ball", _plus("low", 0.01, 0.0), bd.CertificateError, r"functional 0 is stated to lie in \["),
+    "an upper end": ("ball", _plus("high", 0.0, -0.01), bd.CertificateError, r"functional 1 is stated to lie in \["),
     "wider ends": ("ball", _plus("high", 1.0, 1.0), bd.CertificateError, "claims (lower|upper)"),
     "a constraint left out": ("ball", _only_the_objective, bd.CertificateError, "no samples of functional 1"),
     "delta": ("ball", lambda m, a: m["claims"].update(delta=0.01), bd.CertificateError, "claims (lower|upper)"),
@@ -433,16 +433,21 @@ FORGED = {
     "a proof with another weight": ("ball", _put("objective_weight", 0.5), bd.CertificateError, "weight 0 or 1"),
     "no proof": ("ball", _put("objective_weight", None), bd.CertificateError, "claims upper"),
     "a proof of a clash": ("infeasible", _times("gamma", 1.5), bd.CertificateError, "sum to 1"),
-    "a limit": ("ball", _times("problem_limits", 1.01), bd.CertificateError, "tells the limit"),
+    "a limit": ("ball", _times("problem_limits", 1.01), bd.CertificateError, "states the limit"),
     "a limit as told": (
         "ball",
         lambda m, a: m["lines"][0].__setitem__(3, [2.6]),
         bd.CertificateError,
-        "tells the limit",
+        "states the limit",
     ),
-    "a limit, not evaluated": ("no evaluation", _times("problem_limits", 1.01), bd.CertificateError, "tells the limit"),
+    "a limit, not evaluated": (
+        "no evaluation",
+        _times("problem_limits", 1.01),
+        bd.CertificateError,
+        "states the limit",
+    ),
     "the objective": ("ball", _times("problem_objective", 1.01), bd.CertificateError, "functional 0 is said to lie"),
-    "features": ("ball", _times("stage", 1.01), bd.CertificateError, "is said to lie in"),
+    "features": ("ball", _times("stage", 1.01), bd.CertificateError, "is stated to lie in"),
     "smaller features": ("ball", _times("stage", 0.5), bd.CertificateError, "claims upper"),
     "another set": ("ball", _model(set="box"), bd.CertificateError, "claims upper"),
     "fewer possible states": (
@@ -466,7 +471,7 @@ FORGED = {
         "observed",
         _signal(2, 2.0),
         bd.CertificateError,
-        "functional 0 is said to lie in",
+        "functional 0 is stated to lie in",
     ),
     "a noisy signal": (
         "noisy",
@@ -476,16 +481,16 @@ FORGED = {
     ),
     "a mean embedding": ("convex", _times("embedding_0", 1.01), bd.CertificateError, "two accounts"),
     "images": ("convex", _times("image_0", 0.99), bd.CertificateError, "two accounts"),
-    "ranges of images": ("convex", _times("image_low", 0.99), bd.CertificateError, "number . is said to lie in"),
+    "ranges of images": ("convex", _times("image_low", 0.99), bd.CertificateError, "number . is stated to lie in"),
     "a curved function": ("convex", _as_if_linear, bd.CertificateError, "functional 0 is not linear"),
     "no corners": ("convex", _without("image_low", "image_high", "image_0"), bd.CertificateError, "claims"),
     "a convex problem's multipliers": ("convex", _times("gamma", 1.01), bd.CertificateError, "dual cone|claims lower"),
-    "a convex problem's image": ("convex", _times("problem_image_values", 1.01), bd.CertificateError, "said to lie in"),
+    "a convex problem's image": ("convex", _times("problem_image_values", 1.01), bd.CertificateError, "to lie in"),
     "a convex problem's limit": (
         "convex",
         lambda m, a: m["lines"][0].__setitem__(3, [2.6]),
         bd.CertificateError,
-        r"tells constraint 'right' as <= \[2\.6\], but its expression",
+        r"states constraint 'right' as <= \[2\.6\], but its expression",
     ),
     "a mean of many numbers": (
         "convex of many numbers",

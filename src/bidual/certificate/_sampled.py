@@ -146,8 +146,8 @@ def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: Esti
         room = 8 * EPS * abs(constant)  # a constant that was summed in another order differs in its last bits
         if not (low <= bottom + room and high >= top - room):
             raise CertificateError(
-                f"{what} {number} is said to lie in [{float(low)!r}, {float(high)!r}], but an episode is only shown to "
-                f"stay in [{bottom!r}, {top!r}]: samples in a range that is too narrow prove nothing"
+                f"{what} {number} is stated to lie in [{float(low)!r}, {float(high)!r}], but an episode is only "
+                f"shown to stay in [{bottom!r}, {top!r}]: samples in a range that is too narrow prove nothing"
             )
 
 

@@ -122,7 +122,7 @@ def constraint_results(
     gamma: Float[np.ndarray, "m"] | None,
     tolerances: Float[np.ndarray, "m"] | None = None,
 ) -> tuple[ConstraintResult, ...]:
-    """Return the constraints at the certified policy; `gamma` are the multipliers, where prices are to be told."""
+    """Return the constraints at the certified policy; `gamma` are the multipliers, where prices are reported."""
     results = []
     for line, rows in slice_rows(lines):
         g = certificate.g[rows]

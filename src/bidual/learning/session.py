@@ -171,7 +171,7 @@ class LearnSession(AbstractLearnSession):
         """Evaluate every executed policy in `truth`, against the optimum there."""
         executed = [policy for policy in solution.executed if not isinstance(policy, ControlPolicy)]
         if len(executed) < len(solution.executed):
-            raise ProblemError("regret is told for finite models: controllers have none to be evaluated in")
+            raise ProblemError("regret is computed for finite models only: controllers have none to be evaluated in")
         best = solve(self.setup.problem, truth)
         psi = self.setup.problem.embedding.features.stage(truth.successors)
         optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper

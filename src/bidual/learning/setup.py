@@ -231,7 +231,7 @@ def _open_rich(
 
 
 def facts_about(world: AbstractEnvironment, problem: Problem, delta: float) -> EnvironmentFacts:
-    """Return what an environment itself tells, with the features of the problem over it."""
+    """Return what the environment itself declares, with the features of the problem over it."""
     features = problem.embedding.features
     facts = EnvironmentFacts(
         *(features.pieces(world.shape), world.shape[0], world.allowed, delta, world.absorbing, world.initial)

@@ -101,7 +101,7 @@ def check_constants(lines: Sequence[Line], program: AbstractProgram, stored: Flo
         room = 2 * EPS * (np.abs(line.bounds) + np.abs(limits) + np.abs(constants))
         if not np.all(np.abs(implied[place] - constants) <= room):
             raise CertificateError(
-                f"the file tells the limit {line.bounds.tolist()} of constraint {line.name!r}, but its rows and the "
+                f"the file states the limit {line.bounds.tolist()} of constraint {line.name!r}, but its rows and the "
                 f"constant of its left side have {(line.sign * limits + constants).tolist()}"
             )
     found = [(line.name, implied[place]) for line, place in slice_rows(lines) if np.any(implied[place])]
@@ -110,8 +110,8 @@ def check_constants(lines: Sequence[Line], program: AbstractProgram, stored: Flo
     if stored is None:
         listed = ", ".join(f"{name!r} {_format_range(constants)}" for name, constants in found)
         return (
-            "the file is of an earlier version, which stored no constants of left sides; as it tells limits, they are "
-            f"{listed}",
+            "the file is of an earlier version, which stored no constants of left sides; by the limits it states, they "
+            f"are {listed}",
         )
     first, *others = (f"{name!r} includes the constant {_format_range(constants)}" for name, constants in found)
     rest = (f", that of {other.replace(' includes the constant', '')}" for other in others)

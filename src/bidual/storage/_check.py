@@ -59,7 +59,7 @@ class Check:
             return []
         rests = f"rests on {self.episodes} fresh episodes of this policy"
         if not self.episodes:
-            rests = "rests on no fresh episode: the value is that of the learned model, told and not certified"
+            rests = "rests on no fresh episode: the value is that of the learned model, estimated and not certified"
         granted = "what was declared of the environment, and that counts and samples in the file are what was seen"
         return [f"  {rests}", f"  taken for granted: {granted}"]
 

@@ -170,7 +170,7 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence
         for i, (number, owner, any_number) in enumerate(zip(numbers, owners, uniform, strict=True))
     )
     if any(len(seen.values.T) != linear.numbers.size for seen in rounds):
-        raise ValueError("samples are not of the functionals that they are said to be of")
+        raise ValueError("samples are not of the functionals that they are stated for")
     laws = None if manifest["laws"] is None else _read_laws(manifest["laws"], stored, features, split)
     return ControlEvidence(
         program=program,

@@ -121,7 +121,7 @@ def check_limits(lines: Sequence[Line], program: AbstractProgram) -> None:
     for stated, line in zip(lines, describe_lines([line.name for line in lines], functions), strict=True):
         if stated.sense != line.sense or stated.sign != line.sign or not np.array_equal(stated.bounds, line.bounds):
             raise CertificateError(
-                f"the file tells constraint {stated.name!r} as {stated.sense} {stated.bounds.tolist()}, but its "
-                f"expression says {line.sense} {line.bounds.tolist()}: nothing it tells of this "
+                f"the file states constraint {stated.name!r} as {stated.sense} {stated.bounds.tolist()}, but its "
+                f"expression says {line.sense} {line.bounds.tolist()}: nothing it states about this "
                 "constraint can be trusted"
             )

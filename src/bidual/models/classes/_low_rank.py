@@ -98,7 +98,7 @@ class LowRank(AbstractDeclaration):
         return replace(self, set=confidence or self.set)
 
     def start(self, facts: EnvironmentFacts) -> "ClassKnowledge":
-        """Return what is known before the first episode, with what an environment itself tells."""
+        """Return what is known before the first episode, with what the environment itself declares."""
         pieces, horizon, allowed = facts.pieces, facts.horizon, facts.allowed
         factors = read_factors(self.phis, self.mus, shared=self.shared, horizon=horizon, allowed=allowed)
         ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(facts.absorbing))

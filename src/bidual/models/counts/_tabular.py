@@ -73,7 +73,7 @@ class Tabular(AbstractDeclaration):
         return replace(self, set=confidence or self.set, stationary=self.stationary and not per_step)
 
     def start(self, facts: EnvironmentFacts) -> "Knowledge":
-        """Return what is known before the first episode, with what an environment itself tells."""
+        """Return what is known before the first episode, with what the environment itself declares."""
         pieces, allowed = facts.pieces, facts.allowed
         ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(facts.absorbing))
         support = read_support(self.support, ends, allowed)

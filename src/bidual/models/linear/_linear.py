@@ -81,7 +81,7 @@ class LinearMDP(AbstractDeclaration):
         return replace(self, stationary=False) if per_step else self
 
     def start(self, facts: EnvironmentFacts) -> "LinearKnowledge":
-        """Return what is known before the first episode, with what an environment itself tells."""
+        """Return what is known before the first episode, with what the environment itself declares."""
         pieces, horizon, allowed = facts.pieces, facts.horizon, facts.allowed
         S, A = allowed.shape
         phi = np.asarray(self.phi)
