@@ -1,4 +1,4 @@
-"""A process that writes to stored runs as it is told: ``python -m tests.run_writers``, a JSON list per line.
+"""A process that writes to stored runs as it is asked to: ``python -m tests.run_writers``, a JSON list per line.
 
 It stands for another run on the same machine. It says its number when it is ready, and "done" after every line.
 """
@@ -21,9 +21,9 @@ def _without_the_rest():
         ("bidual.learning.setup", {"LearnSetup": object}),
         ("bidual.learning.learned", {"LearnProgress": object, "EpisodeValues": object}),
         ("bidual.learning.outputs", {"Sums": object, "mean_embedding": None}),
-        ("bidual.certificate", {"at_embedding": None}),
+        ("bidual.certificate", {"evaluate_at": None}),
         ("bidual.problem.convex", {}),
-        ("bidual.problem.modelling", {"row_slices": None}),
+        ("bidual.problem.modelling", {"slice_rows": None}),
     ):
         sys.modules[name] = ModuleType(name)
         vars(sys.modules[name]).update(contents)
