@@ -80,3 +80,15 @@ def test_infeasibility_in_other_units_is_still_checked(tmp_path):
     kept = {key: value for key, value in manifest.items() if key not in ("format", "kind")}
     archive.write(tmp_path / "s.bidual", "solution", kept, arrays)
     bd.check(tmp_path / "s.bidual")
+
+
+@pytest.mark.parametrize("steep", [lambda r: cp.exp(20 * r), lambda r: cp.maximum(cp.exp(20 * r), cp.exp(-5 * r))])
+def test_an_optimum_far_below_the_first_value_is_known_to_a_millionth(steep):
+    """The box of all images reaches e^75 here: what counts as closed beside that is anything."""
+    rng = np.random.default_rng(1)
+    mdp = bd.TabularMDP(rng.dirichlet(np.full(6, 0.5), size=(6, 3)), initial=0, horizon=5)
+    total = cp.sum(mdp.embedding(r=rng.random((6, 3))).r)
+    solution = bd.solve(bd.Problem(cp.Minimize(steep(total))), mdp)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-6 * solution.upper * (1 + 1e-9)
+    assert solution.goal.gap <= 1e-6 * solution.upper * (1 + 1e-9)

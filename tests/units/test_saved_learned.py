@@ -446,7 +446,7 @@ FORGED = {
         bd.CertificateError,
         "states the limit",
     ),
-    "the objective": ("ball", _times("problem_objective", 1.01), bd.CertificateError, "functional 0 is said to lie"),
+    "the objective": ("ball", _times("problem_objective", 1.01), bd.CertificateError, "functional 0 is stated to lie"),
     "features": ("ball", _times("stage", 1.01), bd.CertificateError, "is stated to lie in"),
     "smaller features": ("ball", _times("stage", 0.5), bd.CertificateError, "claims upper"),
     "another set": ("ball", _model(set="box"), bd.CertificateError, "claims upper"),

@@ -37,7 +37,9 @@ class Goal(NamedTuple):
         """Return the absolute gap that was asked for, given the certified bounds; a file keeps that."""
         if not self.relative or not self.floor or lower is None or upper is None:
             return self
-        return Goal(self.allowed(lower, upper) * (1 + 1e-9), False)
+        asked = self._replace(floor=0.0)  # the floor is named only where it is needed
+        goal = asked if asked.is_met(lower, upper) else self
+        return Goal(goal.allowed(lower, upper) * (1 + 1e-9), False)
 
 
 def status_of(program: AbstractProgram, certificate: Certificate, goal: Goal) -> Status:

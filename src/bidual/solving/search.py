@@ -28,6 +28,8 @@ _LINEAR = 1e-4  # of what a linear objective can pay,
 _CURVED = 1e-2  # of the first value that a convex one reached, unless that is next to 0:
 _BOX = 1e-6  # then of what it is over the box of all images, which can be far beyond any value
 _TINY = 1e-7  # of that share of the box: a first value below it is next to 0
+_LEAST_FLOOR = float(np.finfo(np.float64).tiny)  # a default goal has a floor, if one that does not matter
+_CONFIRM = 6  # plans in which a gap has to halve for the search to go on
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
 
@@ -91,11 +93,13 @@ def search(
         history.append(_progress_at(compiled, iteration, time.perf_counter() - started))
         if options.progress is not None:
             options.progress(history[-1])
-        if options.is_spent(history[-1]) or _is_settled(program, duals, history[-1], goal):
+        if options.is_spent(history[-1]) or _is_settled(program, duals, history, goal):
             break
         if not options.has_budget and _is_hopeless(history, goal):
             break
     assert duals is not None  # the loop yields at least once
+    if not (program.is_linear or duals.stalled or _has_stopped(history)):
+        goal = goal._replace(floor=_LEAST_FLOOR if goal.floor else 0.0)
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
 
 
@@ -185,14 +189,31 @@ def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], seconds: 
     return Progress(iteration.number, lower, upper, violation, seconds)
 
 
-def _is_settled(program: AbstractProgram, duals: Duals[Any], state: Progress, goal: Goal) -> bool:
-    """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation."""
+def _is_settled(program: AbstractProgram, duals: Duals[Any], history: Sequence[Progress], goal: Goal) -> bool:
+    """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation.
+
+    What a convex objective was at first can be far above its optimum, as for exp(20 x). So a gap that is small only
+    beside that counts once it shrinks no more.
+    """
     if duals.stalled:
         return True
+    state = history[-1]
     if is_in_conflict(duals):
         violation = float((program.violations(duals.g) / program.units).max())
         return violation - duals.conflict.value <= 0.99 * goal.gap
-    return state.lower is not None and state.upper is not None and goal.a_little_less().is_met(state.lower, state.upper)
+    if state.lower is None or state.upper is None:
+        return False
+    strict = goal.a_little_less()
+    if program.is_linear or not goal.relative or strict._replace(floor=0.0).is_met(state.lower, state.upper):
+        return strict.is_met(state.lower, state.upper)
+    return strict.is_met(state.lower, state.upper) and _has_stopped(history)
+
+
+def _has_stopped(history: Sequence[Progress]) -> bool:
+    """Check whether the gap has not halved within the last few plans."""
+    last = [state for state in history[-_CONFIRM - 1 :] if state.lower is not None and state.upper is not None]
+    gaps = [state.upper - state.lower for state in last]
+    return len(gaps) > _CONFIRM and gaps[-1] > 0.5 * gaps[0]
 
 
 def _is_hopeless(history: Sequence[Progress], goal: Goal) -> bool:
