@@ -40,6 +40,7 @@ from bidual.learning.metrics import Metric
 from bidual.learning.runs import Store, _lock, _writer, pack_state, read_manifest
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._manifest import check_facts
+from bidual.learning.runs._policies import Journal, PolicyPart
 from bidual.learning.setup import set_up
 from bidual.learning.state import advance, count_pending, initial_learn_state
 from bidual.models import Tabular
@@ -1140,3 +1141,13 @@ def test_numbers_that_are_none_leave_a_gap(tmp_path):
         store.register("run", {})
         store.update("run", "running", 2, [Metric("x", 1, float("nan")), Metric("x", 2, float("inf"))])
     assert bd.runs.read(tmp_path)["x"].tolist()[-1] == float("inf")
+
+
+def test_more_policies_than_episodes_are_refused(tmp_path):
+    """Tables of a byte each would take a gigabyte as objects: every one that is stored was run."""
+    name = "000000000-000000002.bidual"
+    arrays = {"order": np.zeros(2, dtype=np.int64), "actions": np.zeros((3, 1, 1), dtype=np.int8)}
+    manifest = {"first": 0, "num_actions": 2}
+    sha256 = archive.write(tmp_path / "policies" / name, "policies", manifest, arrays)
+    with pytest.raises(bd.ArchiveError, match="it has more policies than its 2 episodes"):
+        Journal(tmp_path, [PolicyPart(name, sha256)])

@@ -1,5 +1,8 @@
 """The evaluation of a policy in a slow environment: what was run before an end is not run again."""
 
+import errno
+import os
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +23,14 @@ EPISODES, EVALUATION, EVERY = 20, 30, 7
 
 
 class Slow(AbstractEnvironment):
-    """A simulator that runs one episode at a time, lists those of an evaluation, and ends before some of them."""
+    """A simulator that runs one episode at a time, lists those of an evaluation, and ends before some of them.
 
-    def __init__(self, ends=(), error=KeyboardInterrupt):
+    Before number `at` of an evaluation it acts.
+    """
+
+    def __init__(self, ends=(), error=KeyboardInterrupt, at=None, act=None):
         self.simulator, self.evaluated = Simulator(RIVER.mdp), []
-        self.ends, self.error = ends, error
+        self.ends, self.error, self.at, self.act = ends, error, at, act
 
     @property
     def shape(self):
@@ -40,6 +46,8 @@ class Slow(AbstractEnvironment):
 
     def collect(self, policy, draw):
         if draw.purpose is Purpose.EVALUATE:
+            if draw.number == self.at:
+                self.act()
             if draw.number in self.ends:
                 raise self.error
             self.evaluated.append(draw.number)
@@ -94,7 +102,20 @@ def test_a_process_that_is_killed_loses_what_followed_the_last_write(straight, t
     assert again.evaluated == list(range(14, EVALUATION))
 
 
-@pytest.mark.parametrize("damage", ["a flipped bit", "other arrays", "shorter episodes", "another policy"])
+FORGED = {
+    "other arrays": lambda arrays: {"states": arrays["states"][1:]},
+    "shorter episodes": lambda arrays: {"actions": arrays["actions"][:, 1:]},
+    "a number for lengths": lambda _: {"length": np.array(3)},
+    "lengths in pairs": lambda arrays: {"length": np.zeros((len(arrays["length"]), 2), dtype=np.int64)},
+    "states that are none": lambda arrays: {"states": arrays["states"] + 3},
+    "negative actions": lambda arrays: {"actions": arrays["actions"] - 2},
+    "signals of fewer steps": lambda arrays: {"observed": arrays["observed"][:, 1:]},
+    "flat signals": lambda arrays: {"observed": np.zeros(arrays["actions"].shape)},
+    "longer than they can be": lambda arrays: {"length": arrays["length"] * 0 + 6},
+}
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "another policy", *FORGED])
 def test_episodes_that_cannot_be_used_are_run_again(straight, tmp_path, caplog, damage):
     folder = tmp_path / "runs" / "river"
     with pytest.raises(KeyboardInterrupt):
@@ -106,16 +127,75 @@ def test_episodes_that_cannot_be_used_are_run_again(straight, tmp_path, caplog, 
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
-    elif damage == "other arrays":
-        archive.write(path, "evaluation", label, arrays | {"states": arrays["states"][1:]})
-    elif damage == "shorter episodes":
-        archive.write(path, "evaluation", label, arrays | {"actions": arrays["actions"][:, 1:]})
+    elif damage in FORGED:
+        archive.write(path, "evaluation", label, arrays | FORGED[damage](arrays))
     else:
         archive.write(path, "evaluation", label | {"policy": "0" * 64}, arrays)
     again = Slow()
     assert outcome(_learn(folder, again)) == straight
     assert again.evaluated == list(range(EVALUATION))
     assert ("run again" in caplog.text) == (damage != "another policy")
+
+
+def _rename(folder):
+    folder.rename(folder.with_name("lake"))
+
+
+def _replace(folder):
+    _rename(folder)
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+
+
+@pytest.mark.parametrize("ends", [(), (18,)], ids=["to the end", "interrupted"])
+@pytest.mark.parametrize("act", [shutil.rmtree, _rename, _replace], ids=["deleted", "renamed", "replaced"])
+def test_nothing_is_written_where_a_folder_was(straight, tmp_path, act, ends):
+    """A folder that vanishes in an evaluation is not made again; what stands in its place is none of ours."""
+    folder = tmp_path / "runs" / "river"
+    with pytest.raises(bd.RunError, match="deleted, renamed or replaced") as caught:
+        _learn(folder, Slow(ends, at=10, act=lambda: act(folder)))
+    assert caught.value.state.episodes == EPISODES
+    assert [path.name for path in folder.glob("*")] == (["notes.txt"] if act is _replace else [])
+    assert outcome(_learn(folder.with_name("river.rescued"), Slow())) == straight
+
+
+ENDS = {"no end": None, "interrupt": KeyboardInterrupt, "fault": bd.EnvError("the sensor is gone")}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_full_disk_takes_nothing_from_an_evaluation(straight, tmp_path, monkeypatch, caplog, end):
+    """What ends an evaluation stays what it was, and an error of writing has what was learned."""
+    folder = tmp_path / "runs" / "river"
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    env = Slow(() if end == "no end" else (12,), ENDS[end], 10, lambda: monkeypatch.setattr(os, "fsync", fail))
+    with pytest.raises({"no end": bd.RunError, "interrupt": KeyboardInterrupt, "fault": bd.EnvError}[end]) as caught:
+        _learn(folder, env)
+    monkeypatch.undo()
+    if end != "interrupt":
+        assert caught.value.state.episodes == EPISODES
+    assert ("cannot be stored" in caplog.text) == (end != "no end")
+    again = Slow()
+    assert outcome(_learn(folder, again)) == straight
+    assert again.evaluated == list(range(7, EVALUATION))
+
+
+def test_what_a_crash_left_of_it_is_removed(straight, tmp_path):
+    folder = tmp_path / "runs" / "river"
+    with pytest.raises(KeyboardInterrupt):
+        _learn(folder, Slow(ends=(11,)))
+    (folder / ".evaluation.bidual.0123").write_text("half")
+    assert outcome(_learn(folder, Slow())) == straight
+    assert list(folder.glob(".*")) == []
+
+
+def test_no_more_episodes_are_read_than_are_needed(tmp_path):
+    """Ten megabytes may hold a million short episodes, which would take a gigabyte as objects."""
+    states, actions = np.zeros((9, 4), dtype=np.int8), np.zeros((9, 3), dtype=np.int8)
+    arrays = {"length": np.full(9, -1), "broken": np.zeros(9, dtype=bool), "observed": np.zeros((9, 3, 0))}
+    assert len(_unstack(arrays | {"states": states, "actions": actions}, (3, 1, 1), 2)) == 2
 
 
 def test_a_longer_evaluation_uses_the_episodes_of_a_shorter_one(tmp_path):
@@ -132,7 +212,7 @@ def test_episodes_of_controls_come_back_as_they_were():
     plain = Episode(np.zeros(4, dtype=np.int64), np.zeros(3, dtype=np.int64), rng.normal(size=(3, 2)))
     moved = replace(plain, observations=rng.normal(size=(4, 2)), controls=rng.normal(size=(3, 1)), length=2)
     for episodes in ([plain, plain], [moved, replace(moved, length=3, broken=True)]):
-        for one, other in zip(episodes, _unstack(_stack(episodes), 3), strict=True):
+        for one, other in zip(episodes, _unstack(_stack(episodes), (3, 1, 1), 2), strict=True):
             assert (one.length, one.broken, one.only) == (other.length, other.broken, other.only)
             for name in ("states", "actions", "observed", "observations", "controls"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

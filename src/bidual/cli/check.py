@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from bidual._base import archive
 from bidual.cli._output import show
 
 
@@ -34,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
         from bidual.certificate.verify_learned import read_learned
         from bidual.storage import find_saved
 
-        return main([str(find_saved(args.solution))], show, convex=read_convex, learned=read_learned)
+        file = find_saved(args.solution)
+        archive.read(file, archive.read_kind(file) or "file")  # behind the guards, which the verifier does without
+        return main([str(file)], show, convex=read_convex, learned=read_learned)
     from bidual.storage import check
 
     show(check(args.solution))

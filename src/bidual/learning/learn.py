@@ -137,6 +137,9 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
     except SystemExit as error:  # an exit code of ours says what became of the run, and is not the environment's
         ended = EnvError(f"the environment ended the program ({error!r}): correct it, it must raise an error instead")
         raise _attach_state(ended, learner, writer) from error
+    except RunError as error:
+        error.state = error.state or learner.learn_state()
+        raise
     except KeyboardInterrupt:
         if writer is not None:
             writer.write_checkpoint(learner, "stopped")

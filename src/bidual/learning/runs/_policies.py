@@ -27,6 +27,7 @@ from bidual.world.policies import (
 
 FOLDER = "policies"
 _KIND = "policies"
+_PER_POLICY = {"actions", "decoders"}  # arrays of what every new policy has
 
 
 class PolicyPart(NamedTuple):
@@ -95,13 +96,15 @@ class Journal:
         try:
             if manifest["first"] != self.count:
                 raise ValueError(f"it begins at episode {manifest['first']}, not {self.count}")
+            order = arrays["order"]
+            if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
+                raise ValueError("its order is not one of policies")
+            if any(arrays[name].ndim and len(arrays[name]) > order.size for name in _PER_POLICY & arrays.keys()):
+                raise ValueError(f"it has more policies than its {order.size} episodes")
             if "controls" in manifest:
                 self._find_controls(manifest["controls"], arrays)
             elif "actions" in arrays:
                 self._find(arrays, manifest["num_actions"])
-            order = arrays["order"]
-            if order.dtype != np.int64 or order.ndim != 1 or order.min() < 0:
-                raise ValueError("its order is not one of policies")
             for number in order.tolist():
                 self.policies = self.policies.followed_by(self._found.members[number], 1)
         except MALFORMED as error:

@@ -16,6 +16,7 @@ from bidual.learning.metrics import Metric
 from bidual.learning.runs import _tensorboard
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
+from bidual.learning.runs._evaluation import FILE as EVALUATION
 from bidual.learning.runs._evaluation import StoredEvaluation
 from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
@@ -92,7 +93,7 @@ class RunWriter:
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
         self.saved = self.learn_state.episodes
-        self._evaluation = StoredEvaluation(folder, lambda: _translate_errors(folder, self.saved))
+        self._evaluation = StoredEvaluation(folder, lambda: _translate_errors(folder, self.saved), self._find_missing)
         self._schedule = Schedule(self.learn_state.seconds, self.saved, to.every)
 
     def __enter__(self) -> "RunWriter":
@@ -241,7 +242,7 @@ def _check_links(folder: Path) -> None:
 
 def _tidy(folder: Path) -> None:
     """Remove files that were never finished, because of a crash."""
-    for name in (FILE, SOLUTION):
+    for name in (FILE, SOLUTION, EVALUATION):
         for left in folder.glob(f".{name}.*"):
             left.unlink(missing_ok=True)
 
