@@ -28,7 +28,7 @@ class Slow(AbstractEnvironment):
     Before number `at` of an evaluation it acts.
     """
 
-    def __init__(self, ends=(), error=KeyboardInterrupt, at=None, act=None):
+    def __init__(self, ends=(), error=KeyboardInterrupt, at=None, act=lambda: None):
         self.simulator, self.evaluated = Simulator(RIVER.mdp), []
         self.ends, self.error, self.at, self.act = ends, error, at, act
 
