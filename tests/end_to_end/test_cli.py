@@ -7,6 +7,7 @@ import pytest
 
 import bidual as bd
 from bidual._base.archive import digest
+from bidual.cli.tasks import FAMILIES
 
 
 def _json(process):
@@ -105,10 +106,13 @@ def test_out_writes_solution_json_and_figures(bidual_here, tmp_path):
 
 def test_an_impossible_folder_fails_before_the_work(bidual_here, tmp_path):
     (tmp_path / "file").write_text("")
-    process = bidual_here("solve", "rover", "--out", "file/below")
-    assert process.returncode == 2
-    assert process.stdout == ""
-    assert "Traceback" not in process.stderr
+    (tmp_path / "sweep.toml").write_text("tasks = ['rover']")
+    for out in ("file", "file/below"):
+        for command in ("solve rover", "learn rover", "price rover", "demo", "sweep sweep.toml"):
+            process = bidual_here(*command.split(), "--out", out)
+            assert (process.returncode, process.stdout) == (5, ""), command
+            assert "file is a file, and results go into a folder: name another one, or move the file" in process.stderr
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_price_of_the_rover_as_json_and_files(bidual_here, tmp_path):
@@ -153,14 +157,27 @@ def test_demo_tells_its_story(bidual, tmp_path):
     assert process.stdout.startswith("check passed: optimal")
 
 
-def test_tasks_lists_parameters_constraints_and_optima(bidual_here):
-    text = bidual_here("tasks").stdout
-    for entry in bd.tasks.ENTRIES:
-        assert entry.name in text
-        assert ("optimum unknown" if entry.optimum is None else f"{entry.optimum:.6f}") in text
+def test_tasks_are_a_table_with_filters(bidual_here):
+    head, *lines = bidual_here("tasks").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [entry.name for entry in bd.tasks.ENTRIES]
+    starts = [head.index(column) for column in ("name", "family", "objective", "limits", "optimum")]
+    assert all(line[start - 1] == " " != line[start] for line in lines for start in starts[1:])
+    assert "max reward                   pits <= 0.3" in lines[0]
+    for entry, line in zip(bd.tasks.ENTRIES, lines, strict=True):
+        assert line.split()[-1] == ("unknown" if entry.optimum is None else f"{entry.optimum:.6f}")
     assert {task["name"] for task in json.loads(bidual_here("tasks", "--json").stdout)} == {
         entry.name for entry in bd.tasks.ENTRIES
     }
+    for family in FAMILIES:
+        listed = json.loads(bidual_here("tasks", "--family", family, "--json").stdout)
+        assert listed
+        assert {task["family"] for task in listed} == {family}
+    one = bidual_here("tasks", "lock-discrete-").stdout
+    assert len(one.split("\n\n")[0].splitlines()) == 2
+    assert "--set budget=0.8 horizon=5 actions=5 seed=1; constraints: goal >= budget" in one
+    nothing = bidual_here("tasks", "pendulm")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "no task is called 'pendulm'; did you mean 'pendulum'? Possible: rover, " in nothing.stderr
 
 
 def test_new_writes_a_file_that_solves_and_never_overwrites(bidual_here, tmp_path):
@@ -172,7 +189,7 @@ def test_new_writes_a_file_that_solves_and_never_overwrites(bidual_here, tmp_pat
     assert lower["value"] < _json(process)["value"]
     before = (tmp_path / "my_problem.py").read_text()
     process = bidual_here("new", "my_problem.py")
-    assert process.returncode == 2
+    assert process.returncode == 5
     assert "left alone" in process.stderr
     assert (tmp_path / "my_problem.py").read_text() == before
 
@@ -240,9 +257,20 @@ def test_a_problem_file_may_import_its_neighbours(bidual_here, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["solve", "mars"], "there is no task 'mars'"),
+        (["solve", "mars"], "there is no task 'mars'. Possible: rover, "),
+        (["solve", "rovr"], "there is no task 'rovr'; did you mean 'rover'? Possible: rover, "),
+        (["learn", "rovr"], "there is no task 'rovr'; did you mean 'rover'? Possible: rover, "),
+        (["sovle", "rover"], "; did you mean 'solve'?"),
+        (["solve", "rover", "--dual", "papr"], "; did you mean 'paper'?"),
+        (["learn", "rover", "--explorer", "tompson"], "; did you mean 'thompson'?"),
+        (["learn", "rover", "--epsiodes=3"], "unrecognized arguments: --epsiodes=3; did you mean '--episodes'?"),
+        (["learn", "rover", "--epsiodes", "3"], "unrecognized arguments: --epsiodes 3; did you mean '--episodes'?"),
+        (["solve", "rover", "rover"], "usage: bidual solve "),
         (["solve", "missing.py"], "there is no file missing.py"),
-        (["solve", "rover", "--set", "bugdet=1"], "no parameter 'bugdet'"),
+        (
+            ["solve", "rover", "--set", "bugdet=1"],
+            "no parameter 'bugdet'; did you mean 'budget'? Possible: budget, slip, horizon",
+        ),
         (["solve", "rover", "--set", "budget"], "write it as NAME=VALUE"),
         (["solve", "rover", "--set", "budget=much"], "must be a number"),
         (["solve", "rover", "--set", "budget=nan"], "has the limit nan"),
@@ -252,7 +280,7 @@ def test_a_problem_file_may_import_its_neighbours(bidual_here, tmp_path):
         (["solve", "rover", "--gap", "0"], "gap must be a positive number"),
         (["solve", "rover", "--gap", "x"], "invalid float value"),
         (["solve", "rover", "--dual", "magic"], "invalid choice"),
-        (["price", "rover", "--constraint", "pots"], "no constraint 'pots'; it has pits"),
+        (["price", "rover", "--constraint", "pots"], "no constraint 'pots'; did you mean 'pits'? Possible: pits"),
         (["price", "cliffwalking"], "several constraints: name one of falls, goal"),
         (["price", "rover", "--from", "0.1"], "--from and --to go together"),
         (["price", "rover", "--from", "1", "--to", "0"], "the limits must increase"),

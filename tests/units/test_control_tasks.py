@@ -36,6 +36,12 @@ def test_every_task_with_controls_is_here():
     tasks = {name: task for name, task in built.items() if isinstance(task.model, bd.models.KNR)}
     assert set(NAMES) == set(tasks)
     assert set(OWN) == {name for name, task in tasks.items() if not isinstance(task.env, str)}
+    families = {type(None): "tabular", bd.models.LowRank: "class", bd.models.Latent: "latent", bd.models.KNR: "control"}
+    for entry in bd.tasks.ENTRIES:  # while they are all here: what `bidual tasks` says is what they are
+        problem = built[entry.name].problem
+        assert entry.family == families[type(built[entry.name].model)]
+        assert entry.objective.split()[0] == ("max" if problem.maximises else "min")
+        assert entry.limits == tuple(f"{one.name} {one.sense} {one.limit}" for one in problem.limits)
 
 
 def test_the_pendulum_is_gymnasiums():

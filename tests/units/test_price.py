@@ -228,7 +228,7 @@ def test_a_convex_objective_with_a_linear_constraint():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"constraint": "nothing"}, "no constraint 'nothing'; it has before, a, after"),
+        ({"constraint": "nothing"}, "no constraint 'nothing'. Possible: before, a, after"),
         ({}, "several constraints: name one of before, a, after"),
         ({"constraint": "after"}, "'after' has 4 entries, so its limit is not one number"),
         ({"constraint": "a", "points": 0}, "number of points must be a whole number"),

@@ -234,7 +234,7 @@ MISTYPED = [
     ("p.apprenticeship(MDP, [[(0, 1), (1,)]])", "episode 0 has entries that are no pairs"),
     ("p.apprenticeship(MDP, [[(0.5, 1)]])", "must hold pairs of whole numbers; got shape (1, 2) of float64"),
     ("p.apprenticeship(MDP, [[(0, 1, 2)]])", "must hold pairs of whole numbers; got shape (1, 3)"),
-    ("p.apprenticeship(MDP, [1, 1, 1], distance='l3')", "there is no distance 'l3'; there are l2, l1, linf, squared"),
+    ("p.apprenticeship(MDP, [1, 1, 1], distance='l3')", "there is no distance 'l3'. Possible: l2, l1, linf, squared"),
     ("p.apprenticeship(MDP, [1, 1, 1], by_step=1)", "by_step is True or False; got 1"),
     ("p.feasibility(MDP, C)", "the convex set must be a function from a CVXPY variable"),
     ("p.feasibility(MDP, lambda v: 1)", "must give a list or dictionary of constraints; got 1"),

@@ -9,7 +9,7 @@ import pytest
 
 from bidual._base.text import printable
 from bidual.cli import main
-from bidual.cli._output import report, reserve_stdout, show
+from bidual.cli._output import Results, report, reserve_stdout, show
 
 
 def test_only_results_reach_standard_output(capfd):
@@ -38,7 +38,7 @@ def test_standard_output_comes_back_after_a_failure(capfd):
 def test_a_closed_stream_ends_no_command(closed):
     command = [sys.executable, "-m", "bidual", "new", os.devnull]
     done = subprocess.run(["sh", "-c", f'exec "$@" {closed}>&-', "sh", *command], capture_output=True, check=False)
-    assert done.returncode == 2  # the file is there already
+    assert done.returncode == 2  # the name does not end in .py
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,45 @@ def test_nothing_is_printed_on_standard_output_after_the_result(tmp_path):
     assert done.stdout.startswith("wrote ")
     assert (done.returncode, done.stderr) == (0, "late\n")
     assert "late" not in done.stdout
+
+
+def _run_into_closed_pipe(command, *streams):
+    """Run a command whose reader has left before it says anything, as that of `head -0` has."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        out, err = (writer if name in streams else subprocess.PIPE for name in ("stdout", "stderr"))
+        return subprocess.run([sys.executable, "-m", "bidual", *command], stdout=out, stderr=err, text=True)
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("command", [("new", "mine.py"), ("--help",)])
+def test_a_reader_that_leaves_ends_a_command_quietly(command, tmp_path, monkeypatch):
+    """The file is written all the same, and the exit code is that of a tool which SIGPIPE ends."""
+    monkeypatch.chdir(tmp_path)
+    done = _run_into_closed_pipe(command, "stdout")
+    assert (done.returncode, done.stderr) == (0 if "--help" in command else 141, "")
+    assert (tmp_path / "mine.py").exists() == ("new" in command)
+
+
+def test_a_reader_of_everything_that_leaves_ends_it_quietly(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _run_into_closed_pipe(("new", "mine.py"), "stdout", "stderr").returncode == 141
+    assert _run_into_closed_pipe(("new", "mine.py"), "stderr").returncode == 5  # it is there now
+
+
+def test_all_that_follows_a_lost_reader_is_dropped(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stream:
+        results = Results(stream)
+        results.print("nobody")
+        assert results.reader_left
+        results.print("reads this")
+
+
+def test_errors_do_not_turn_to_standard_output_where_standard_error_is_closed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    report("an error")
+    assert capsys.readouterr().out == ""

@@ -165,9 +165,9 @@ def test_a_lake_of_another_size_is_refused():
 
 
 def test_unknown_names_list_what_there_is():
-    with pytest.raises(bd.TaskError, match="there are rover"):
+    with pytest.raises(bd.TaskError, match="Possible: rover"):
         bd.tasks.find("mars")
-    with pytest.raises(bd.TaskError, match="no parameter 'bugdet'; it has budget, slip, horizon"):
+    with pytest.raises(bd.TaskError, match=r"no parameter 'bugdet'; did you mean 'budget'\? Possible: budget, slip, "):
         bd.tasks.find("rover").with_settings({"bugdet": "1"})
     with pytest.raises(bd.TaskError, match="must be a whole number"):
         bd.tasks.find("rover").with_settings({"horizon": "3.5"})

@@ -9,6 +9,7 @@ Every message names the mistake, its place, the value found, and the remedy.
     * PolicyError       a policy queried for actions it does not have
     * TaskError         an unknown task, a bad `--set`, a problem file that does not work
     * ArchiveError      a saved file that cannot be read back
+    * OutputError       a file or a folder that the command line is to write and cannot
     * RunError          a stored run that cannot be written, resumed or found
     * CertificateError  a bound that did not survive its independent check
 """
@@ -50,6 +51,12 @@ class TaskError(BidualError, ValueError):
 
 class ArchiveError(BidualError):
     """A saved file is missing, damaged or from another format version."""
+
+    exit_code = 5
+
+
+class OutputError(BidualError):
+    """A file or a folder that the command line is to write cannot be written."""
 
     exit_code = 5
 

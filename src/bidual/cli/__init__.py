@@ -7,17 +7,21 @@ from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
 from bidual.cli._interrupts import Terminated
 from bidual.cli._output import give_up_stdout, report, reserve_stdout
+from bidual.cli._parser import Parser
 
-INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal
+INTERRUPTED, READER_LEFT, TERMINATED = 130, 141, 143  # 128 and the number of the signal that ends other tools
 _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:  # of options: the parser of the command knows which were meant
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        with reserve_stdout():
-            return args.run(args)
+        with reserve_stdout() as results:
+            code = args.run(args)
+        return READER_LEFT if results.reader_left and not code else code
     except BidualError as error:
         report(f"bidual: {error}")
         return error.exit_code
@@ -40,16 +44,22 @@ def entry() -> int:
         give_up_stdout()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="bidual",
         description="Constrained convex Markov decision processes: policies with certificates.",
         epilog="exit codes: 0 solved, feasible or learned, 1 internal error or failed check, 2 usage or bad input, "
         "3 infeasible, 4 undecided, 5 a file or a stored run that cannot be read or written, 130 interrupted, "
-        "143 terminated",
+        "141 nobody reads the results (all else was done), 143 terminated",
     )
     parser.add_argument("--version", action="version", version=f"bidual {__version__}")
+    _add_commands(parser)
+    return parser
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_to(commands)
-    return parser
+    for one in commands.choices.values():
+        one.set_defaults(parser=one)

@@ -10,40 +10,59 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from io import TextIOWrapper
-from typing import TextIO
+from typing import TextIO, final
 
 from bidual._base.text import printable
 
 _OUT, _ERR = 1, 2  # the descriptors that children inherit
-_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
+
+
+@final
+class Results:
+    """The stream of results. Once its reader is gone, as that of `head` is, the command goes on and prints nothing."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream, self.reader_left = stream, False
+
+    def print(self, text: str) -> None:
+        """Print a text at once; nothing where the stream was closed before we began."""
+        if self._stream is not None and not self.reader_left:
+            self.reader_left = not _print(text, self._stream)
+
+
+_RESULTS: ContextVar[Results | None] = ContextVar("results", default=None)
 
 
 def show(result: object) -> None:
     """Print a result on standard output, at once."""
-    print(printable(str(result)), file=_RESULTS.get() or sys.stdout, flush=True)
+    (_RESULTS.get() or Results(sys.stdout)).print(printable(str(result)))
 
 
 def report(text: object) -> None:
-    """Print what is not a result on standard error."""
-    print(printable(str(text)), file=sys.stderr, flush=True)
+    """Print what is not a result on standard error; nothing where that is closed or its reader is gone."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]: print() would turn to standard output
+        _print(printable(str(text)), sys.stderr)
 
 
 @contextmanager
-def reserve_stdout() -> Iterator[None]:
+def reserve_stdout() -> Iterator[Results]:
     """Keep standard output to `show`: all else that is written to it, by whatever process, goes to standard error."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]: it was closed before we began
-        yield
+        yield Results(None)
         return
     sys.stdout.flush()
     with ExitStack() as opened:
-        results = opened.enter_context(_reserve_descriptor())
+        results = Results(opened.enter_context(_reserve_descriptor()))
         opened.callback(_RESULTS.reset, _RESULTS.set(results))
         with redirect_stdout(sys.stderr):
-            yield
+            yield results
 
 
 def give_up_stdout() -> None:
     """Send to standard error what is printed after the last result, while the process ends."""
+    for stream in (sys.stdout, sys.stderr):  # the parser of arguments leaves its texts in them
+        if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]: it was closed before we began
+            _print("", stream, end="")
     with suppress(OSError):
         _point_at_stderr()
     sys.stdout = sys.stderr
@@ -67,9 +86,27 @@ def _point_at_stderr() -> None:
     try:
         os.dup2(_ERR, _OUT)
     except OSError:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, _OUT)
-        os.close(nothing)
+        _point_at_nothing(_OUT)
+
+
+def _point_at_nothing(descriptor: int) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def _print(text: str, stream: TextIO, end: str = "\n") -> bool:
+    """Print a text at once, and return whether anyone reads it. If not, the stream ends in nothing from now on.
+
+    What could not be written stays in the buffer of the stream, and would be an error again when that is closed.
+    """
+    try:
+        print(text, file=stream, end=end, flush=True)
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # a stream without a descriptor has no such buffer
+            _point_at_nothing(stream.fileno())
+        return False
+    return True
 
 
 @contextmanager

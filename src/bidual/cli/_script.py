@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual._base.errors import BidualError, TaskError
+from bidual._base.spelling import list_possible
 
 if TYPE_CHECKING:
     from bidual.problem.modelling import Problem
@@ -35,9 +36,8 @@ def set_parameter(path: Path, problem: "Problem", name: str, text: str) -> None:
     """Set a ``cp.Parameter`` of the file's problem to another value."""
     parameters = problem.parameters
     if name not in parameters:
-        known = ", ".join(parameters) or "none"
         raise TaskError(
-            f"{path} has no parameter {name!r}; its cp.Parameters are: {known}. "
+            f"{path} has no parameter {name!r}{list_possible(name, parameters)}. "
             f"Write cp.Parameter(name={name!r}, value=...) in the file to make it settable"
         )
     try:

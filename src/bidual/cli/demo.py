@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bidual.cli._folders import make_folder
 from bidual.cli._options import Options, unknown_of
 from bidual.cli._output import show
 from bidual.cli.learn import learn_with_progress
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Learn the rover, print the certified bounds, and put the truth beside them."""
     from bidual.cli._true_model import evaluate_in_true_model
 
-    args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+    make_folder(args.out)
     # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
     options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
     target = unknown_of(options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
+from bidual.cli._folders import make_folder
 from bidual.cli._history import write_history
 from bidual.cli._options import (
     Options,
@@ -128,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     target = unknown_of(options)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+        make_folder(args.out)
     solution = learn_with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
     text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
     show(text)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bidual._base.errors import TaskError
+from bidual._base.errors import OutputError, TaskError
 from bidual.cli._output import show
 
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         with args.file.open("x") as file:
             file.write(template.format(name=args.file.name))
     except FileExistsError:
-        raise TaskError(f"{args.file} exists already and was left alone: choose another name") from None
+        raise OutputError(f"{args.file} exists already and was left alone: choose another name") from None
     show(f"wrote {args.file}; {command} it with: bidual {command} {args.file}")
     return 0
 

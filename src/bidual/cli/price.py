@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
+from bidual.cli._folders import make_folder
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     limits = _limits(args.first, args.last, args.points)
     target = load_target(args.target, args.settings)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+        make_folder(args.out)
     with progress_line(target.name) as progress:
         curve = price(
             target.problem,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual.cli._output import show
+from bidual.cli._table import format_rows
 
 if TYPE_CHECKING:
     from bidual.learning.runs import Listed
@@ -35,10 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         show(json.dumps({"runs": [_to_values(one) for one in found]}, indent=2, allow_nan=False))
         return 0
-    rows = [_COLUMNS, *(_cells(one) for one in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        show("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    show(format_rows([_COLUMNS, *(_cells(one) for one in found)]))
     return 0
 
 

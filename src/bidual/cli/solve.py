@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bidual.cli._folders import make_folder
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.check_only:
         return _check_only(target, as_json=args.json)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+        make_folder(args.out)
     with progress_line(target.name) as progress:
         solution = solve(
             target.problem,

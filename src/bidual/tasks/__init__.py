@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from bidual._base.errors import TaskError
+from bidual._base.spelling import list_possible
 from bidual.tasks._task import Entry, Grid, Picture, Task
 
 # One file each, in the order of `bidual tasks`; a file defines ENTRIES.
@@ -50,5 +51,5 @@ def find(name: str) -> Entry:
     for entry in ENTRIES:
         if entry.name == name:
             return entry
-    names = ", ".join(entry.name for entry in ENTRIES)
-    raise TaskError(f"there is no task {name!r}; there are {names} (or give a file name that ends in .py)")
+    possible = list_possible(name, [entry.name for entry in ENTRIES])
+    raise TaskError(f"there is no task {name!r}{possible} (or give a file name that ends in .py)")

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.errors import TaskError
+from bidual._base.spelling import list_possible
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
 from bidual.world.mdp import TabularMDP
@@ -88,15 +89,26 @@ class Task:
 @final
 @dataclass(frozen=True)
 class Entry:
-    """A line of the list of tasks. `build` takes the parameters by name and needs none of them."""
+    """A line of the list of tasks. `build` takes the parameters by name and needs none of them.
+
+    Families say what a learner is told: "tabular", of counted states; "class", a class of laws; "latent", states that
+    are hidden in vectors; "control", vectors that move under controls.
+    """
 
     name: str
     summary: str
     source: str
-    constraints: tuple[str, ...]
+    objective: str
+    limits: tuple[str, ...]  # such as "pits <= budget", where `budget` is a parameter
     optimum: float | None  # of the default parameters, in the task's own sense; None: unknown
     build: Callable[..., Task]
     episodes: int = 1000  # that are worth learning from, unless another number is asked for
+    family: str = "tabular"
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """The names of the constraints."""
+        return tuple(limit.split()[0] for limit in self.limits)
 
     @property
     def parameters(self) -> dict[str, float | int]:
@@ -109,9 +121,7 @@ class Entry:
 
     def _parse(self, name: str, text: str) -> float | int:
         if name not in self.parameters:
-            raise TaskError(
-                f"task {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters) or 'none'}"
-            )
+            raise TaskError(f"task {self.name!r} has no parameter {name!r}{list_possible(name, self.parameters)}")
         kind = type(self.parameters[name])
         word = "a whole number, at least 1" if kind is int else "a number"
         try:

@@ -87,19 +87,23 @@ ENTRY = Entry(
         "Gymnasium's Acrobot-v1 with any torque up to 1, paid by height for 200 steps as in LC3 "
         "(Kakade et al. 2020), which has three torques"
     ),
-    constraints=(),
+    objective="max height of the tip",
+    limits=(),
     optimum=None,
     build=acrobot,
     episodes=50,
+    family="control",
 )
 EFFORT = Entry(
     name="acrobot-effort",
     summary="the same, with an expected sum of squared torques within `budget` (to be learned)",
     source="the same acrobot, with a limit added here",
-    constraints=("effort",),
+    objective="max height of the tip",
+    limits=("effort <= budget",),
     optimum=None,
     build=acrobot_effort,
     episodes=50,
+    family="control",
 )
 
 ENTRIES = (

@@ -67,7 +67,8 @@ ENTRY = Entry(
     name="box",
     summary="push a box out of the way, leaving it in a corner at most `budget` of the time",
     source="Brantley et al. 2020, Constrained episodic reinforcement learning",
-    constraints=("corners",),
+    objective="max reward",
+    limits=("corners <= budget",),
     optimum=1.749677,
     build=box,
 )

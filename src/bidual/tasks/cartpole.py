@@ -78,19 +78,23 @@ ENTRY = Entry(
         "Gymnasium's CartPole-v1 with any force up to 10 N, paid by height for 200 steps as in LC3 "
         "(Kakade et al. 2020), which has two forces"
     ),
-    constraints=(),
+    objective="max uprightness",
+    limits=(),
     optimum=None,
     build=cartpole,
     episodes=20,
+    family="control",
 )
 EFFORT = Entry(
     name="cartpole-effort",
     summary="the same, with an expected sum of squared forces within `budget` (to be learned)",
     source="the same cart and pole, with a limit added here",
-    constraints=("effort",),
+    objective="max uprightness",
+    limits=("effort <= budget",),
     optimum=None,
     build=cartpole_effort,
     episodes=20,
+    family="control",
 )
 
 ENTRIES = (

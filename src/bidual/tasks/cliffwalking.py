@@ -41,7 +41,8 @@ ENTRY = Entry(
     name="cliffwalking",
     summary="slippery cliff: fewest steps on the grass with at most `budget` falls and the goal reached often enough",
     source="Gymnasium's CliffWalking-v1, slippery; grass and limits added here",
-    constraints=("falls", "goal"),
+    objective="min steps on the grass",
+    limits=("falls <= budget", "goal >= goal"),
     optimum=24.618903,
     build=cliffwalking,
 )

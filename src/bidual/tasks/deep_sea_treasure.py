@@ -49,7 +49,8 @@ ENTRY = Entry(
     name="deep-sea-treasure",
     summary="dive for treasure: most expected treasure in at most `budget` expected steps",
     source="Vamplew et al. 2011, the map of Yang et al. 2019 as in MO-Gymnasium",
-    constraints=("time",),
+    objective="max treasure",
+    limits=("time <= budget",),
     optimum=16.975,
     build=deep_sea_treasure,
 )

@@ -34,7 +34,8 @@ ENTRY = Entry(
     name="frozenlake",
     summary="cross the frozen lake to the goal, ending in a hole with probability at most `budget`",
     source="Gymnasium's FrozenLake-v1, slippery, with a budget added here",
-    constraints=("holes",),
+    objective="max probability of the goal",
+    limits=("holes <= budget",),
     optimum=0.620873,
     build=frozenlake,
 )

@@ -38,7 +38,8 @@ ENTRY = Entry(
     name="inventory",
     summary="one item for a week: most sales with ordering and storing costs at most `budget`",
     source="the classic single-item inventory model with a cost budget",
-    constraints=("cost",),
+    objective="max sales",
+    limits=("cost <= budget",),
     optimum=0.705538,
     build=inventory,
 )

@@ -88,19 +88,23 @@ ENTRY = Entry(
     name="inverted-pendulum",
     summary="keep a pole upright on a cart for 1000 steps (to be learned; needs the extra mujoco)",
     source="Gymnasium's InvertedPendulum-v5, by MuJoCo",
-    constraints=(),
+    objective="max steps upright less cost",
+    limits=(),
     optimum=None,
     build=inverted_pendulum,
     episodes=12,
+    family="control",
 )
 EFFORT = Entry(
     name="inverted-pendulum-effort",
     summary="the same, with an expected sum of squared forces within `budget` (to be learned; needs the extra mujoco)",
     source="Gymnasium's InvertedPendulum-v5, by MuJoCo, with a limit added here",
-    constraints=("effort",),
+    objective="max steps upright less cost",
+    limits=("effort <= budget",),
     optimum=None,
     build=inverted_pendulum_effort,
     episodes=12,
+    family="control",
 )
 
 ENTRIES = (

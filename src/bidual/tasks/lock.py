@@ -103,17 +103,21 @@ ENTRY = Entry(
     name="lock",
     summary="open a combination lock whose state is hidden in vectors with noise (to be learned)",
     source="the block-MDP literature: rich observations of a combination lock",
-    constraints=(),
+    objective="max reward",
+    limits=(),
     optimum=1.0,
     build=lock,
+    family="latent",
 )
 SPREAD = Entry(
     name="lock-spread",
     summary="visit the latents of the lock alike, opening it with probability at least `budget` (to be learned)",
     source="the same lock, with a convex objective added here",
-    constraints=("goal",),
+    objective="min l2 distance to uniform",
+    limits=("goal >= budget",),
     optimum=0.212289,
     build=lock_spread,
+    family="latent",
 )
 
 ENTRIES = (

@@ -43,17 +43,21 @@ DISCRETE = Entry(
     name="lock-discrete",
     summary="open a combination lock: learned with a class of 576 low-rank laws per step",
     source=_SOURCE,
-    constraints=(),
+    objective="max reward",
+    limits=(),
     optimum=1.0,
     build=lock_discrete,
+    family="class",
 )
 SPREAD = Entry(
     name="lock-discrete-spread",
     summary="be equally long in all latents of a lock, but open it with probability `budget`; convex, with that class",
     source=f"{_SOURCE}; objective and constraint are ours",
-    constraints=("goal",),
+    objective="min l2 distance to uniform",
+    limits=("goal >= budget",),
     optimum=0.212289,
     build=lock_spread,
+    family="class",
 )
 
 ENTRIES = (

@@ -73,19 +73,23 @@ ENTRY = Entry(
     name="lqr",
     summary="bring a noisy double integrator to rest at quadratic costs (to be learned)",
     source="the textbook case of linear dynamics and quadratic costs",
-    constraints=(),
+    objective="min quadratic cost",
+    limits=(),
     optimum=5.570863,
     build=lqr,
     episodes=120,
+    family="control",
 )
 EFFORT = Entry(
     name="lqr-effort",
     summary="the same, with an expected sum of squared forces within `budget` (to be learned)",
     source="the same double integrator, with a limit added here",
-    constraints=("effort",),
+    objective="min quadratic cost",
+    limits=("effort <= budget",),
     optimum=6.634285,
     build=lqr_effort,
     episodes=120,
+    family="control",
 )
 
 ENTRIES = (

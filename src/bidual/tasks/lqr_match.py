@@ -73,10 +73,12 @@ ENTRY = Entry(
     name="lqr-match",
     summary="move like the optimal law of `lqr`, with a limit `budget` of expected squared forces (to be learned)",
     source="the same double integrator, with a convex objective",
-    constraints=("effort",),
+    objective="min l2 distance to expert",
+    limits=("effort <= budget",),
     optimum=0.406355,
     build=lqr_match,
     episodes=120,
+    family="control",
 )
 
 ENTRIES = (ENTRY,)

@@ -33,7 +33,8 @@ ENTRY = Entry(
     name="media",
     summary="media streaming: fewest steps at an empty buffer with at most `budget` fast services",
     source="the streaming example used with OptCMDP and DOPE",
-    constraints=("fast",),
+    objective="min steps at empty buffer",
+    limits=("fast <= budget",),
     optimum=6.746704,
     build=media,
 )

@@ -79,19 +79,23 @@ ENTRY = Entry(
     name="mountain-car",
     summary="drive out of a valley with a weak engine (to be learned)",
     source="Gymnasium's MountainCarContinuous-v0, paid by position for 200 steps as in LC3 (Kakade et al. 2020)",
-    constraints=(),
+    objective="max position",
+    limits=(),
     optimum=None,
     build=mountain_car,
     episodes=20,
+    family="control",
 )
 EFFORT = Entry(
     name="mountain-car-effort",
     summary="the same, with an expected sum of squared forces within `budget` (to be learned)",
     source="the same car, with a limit added here",
-    constraints=("effort",),
+    objective="max position",
+    limits=("effort <= budget",),
     optimum=None,
     build=mountain_car_effort,
     episodes=20,
+    family="control",
 )
 
 ENTRIES = (

@@ -78,19 +78,23 @@ ENTRY = Entry(
     name="pendulum",
     summary="swing a pendulum up from hanging and keep it there (to be learned)",
     source="Gymnasium's Pendulum-v1, always from hanging at rest",
-    constraints=(),
+    objective="min quadratic cost",
+    limits=(),
     optimum=None,
     build=pendulum,
     episodes=12,
+    family="control",
 )
 EFFORT = Entry(
     name="pendulum-effort",
     summary="the same, with an expected sum of squared torques within `budget` (to be learned)",
     source="Gymnasium's Pendulum-v1, always from hanging at rest, with a limit added here",
-    constraints=("effort",),
+    objective="min quadratic cost",
+    limits=("effort <= budget",),
     optimum=None,
     build=pendulum_effort,
     episodes=12,
+    family="control",
 )
 
 ENTRIES = (

@@ -78,19 +78,23 @@ ENTRY = Entry(
     name="pendulum-sparse",
     summary="swing a pendulum up that pays only at the top, and charges for pushing (to be learned)",
     source="the sparse pendulum of H-UCRL (Curi, Berkenkamp and Krause 2020), each control held for four of its steps",
-    constraints=(),
+    objective="max reward less pushes",
+    limits=(),
     optimum=None,
     build=pendulum_sparse,
     episodes=12,
+    family="control",
 )
 EFFORT = Entry(
     name="pendulum-sparse-effort",
     summary="the same, with an expected sum of squared torques within `budget` instead of a charge (to be learned)",
     source="the same pendulum, with a limit added here",
-    constraints=("effort",),
+    objective="max reward",
+    limits=("effort <= budget",),
     optimum=None,
     build=pendulum_sparse_effort,
     episodes=12,
+    family="control",
 )
 
 ENTRIES = (

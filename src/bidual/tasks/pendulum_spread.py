@@ -72,19 +72,23 @@ ENTRY = Entry(
     name="pendulum-spread",
     summary="be at all angles alike, with an expected sum of squared torques within `budget` (to be learned)",
     source="Gymnasium's Pendulum-v1, always from hanging at rest, with a convex objective",
-    constraints=("effort",),
+    objective="min l2 distance to uniform",
+    limits=("effort <= budget",),
     optimum=None,
     build=pendulum_spread,
     episodes=12,
+    family="control",
 )
 SPARSE_SPREAD = Entry(
     name="pendulum-sparse-spread",
     summary="the same with the pendulum of `pendulum-sparse` (to be learned)",
     source="the pendulum of `pendulum-sparse`, with a convex objective",
-    constraints=("effort",),
+    objective="min l2 distance to uniform",
+    limits=("effort <= budget",),
     optimum=None,
     build=pendulum_sparse_spread,
     episodes=12,
+    family="control",
 )
 
 ENTRIES = (

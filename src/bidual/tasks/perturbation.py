@@ -56,9 +56,11 @@ ENTRY = Entry(
     summary="means of three signals near a target in a random model: 64 low-rank laws per step that are hard to tell "
     "apart; convex",
     source="made here, as a class whose members are hard to tell apart",
-    constraints=("cost",),
+    objective="min l2 distance to target",
+    limits=("cost <= budget",),
     optimum=0.051182,
     build=perturbation,
+    family="class",
 )
 
 ENTRIES = (ENTRY,)

@@ -117,19 +117,23 @@ ENTRY = Entry(
     name="pointmass",
     summary="fly to a goal through wind and drag, with a share of time in an obstacle within `budget` (to be learned)",
     source="a planar point mass, defined here",
-    constraints=("obstacle",),
+    objective="min distance to the goal",
+    limits=("obstacle <= budget",),
     optimum=None,
     build=pointmass,
     episodes=40,
+    family="control",
 )
 MATCH = Entry(
     name="pointmass-match",
     summary="visit places like an expert, with limits of effort and of time in the obstacle (to be learned)",
     source="the same point mass, with a convex objective",
-    constraints=("obstacle", "effort"),
+    objective="min l2 distance to expert",
+    limits=("obstacle <= budget", "effort <= effort"),
     optimum=None,
     build=pointmass_match,
     episodes=40,
+    family="control",
 )
 
 ENTRIES = (

@@ -38,7 +38,8 @@ ENTRY = Entry(
     name="riverswim",
     summary="swim upstream to the reward with at most `budget` strokes to the right",
     source="Strehl and Littman 2008, with a budget added here",
-    constraints=("right",),
+    objective="max reward",
+    limits=("right <= budget",),
     optimum=2.901068,
     build=riverswim,
 )

@@ -51,7 +51,8 @@ ENTRY = Entry(
     name="rover",
     summary="8x8 Mars rover: reach the goal, fall into pits at most `budget` in expectation",
     source="Brantley et al. 2020, Constrained episodic reinforcement learning",
-    constraints=("pits",),
+    objective="max reward",
+    limits=("pits <= budget",),
     optimum=1.536288,
     build=rover,
 )

@@ -40,7 +40,8 @@ ENTROPY = Entry(
     name="rover-entropy",
     summary="the rover sees as much of the map as it can: most entropy of its visits; convex, solve with --gap 1e-3",
     source=_SOURCE,
-    constraints=("pits",),
+    objective="max entropy of visits",
+    limits=("pits <= budget",),
     optimum=4.108622,
     build=rover_entropy,
 )
@@ -48,7 +49,8 @@ MATCH = Entry(
     name="rover-match",
     summary="the rover's visits come as close as they can, in l2, to the right half of the map; convex",
     source=_SOURCE,
-    constraints=("pits",),
+    objective="min l2 distance of visits",
+    limits=("pits <= budget",),
     optimum=0.069554,
     build=rover_match,
 )

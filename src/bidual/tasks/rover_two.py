@@ -26,7 +26,8 @@ ENTRY = Entry(
     name="rover-two",
     summary="the rover with two constraints: pits, and time in the upper right quadrant",
     source="Brantley et al. 2020, with a second constraint added here",
-    constraints=("pits", "quadrant"),
+    objective="max reward",
+    limits=("pits <= budget", "quadrant <= quadrant"),
     optimum=1.530124,
     build=rover_two,
 )

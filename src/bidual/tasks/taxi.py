@@ -37,7 +37,8 @@ ENTRY = Entry(
     name="taxi",
     summary="deliver as many passengers as possible with fuel for `budget` expected moves",
     source="Gymnasium's Taxi-v4, with a budget added here",
-    constraints=("fuel",),
+    objective="max probability to deliver",
+    limits=("fuel <= budget",),
     optimum=0.629444,
     build=taxi,
 )

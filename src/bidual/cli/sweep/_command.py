@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual._base.errors import BidualError, TaskError
+from bidual.cli._folders import make_folder
 from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._output import report, show
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     left = [job for job in spec.jobs if job.name not in names]
     if args.dry_run:
         return _plan(args, spec, left, workers)
-    spec.out.mkdir(parents=True, exist_ok=True)  # an impossible folder should fail before the work, not after
+    make_folder(spec.out)
     started = time.perf_counter()
     records = _run_jobs(spec, before, left, _open_pool(args, workers, len(left)))
     _report(args, spec, records, time.perf_counter() - started)

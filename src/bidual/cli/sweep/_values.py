@@ -1,12 +1,12 @@
 """Values of a sweep's file: their types, and the errors for malformed ones."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from bidual._base.errors import TaskError
+from bidual._base.spelling import list_possible
 from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._options import Options
 from bidual.cli.learn import SETS
@@ -64,13 +64,6 @@ def check_known(path: Path, where: str, given: Iterable[str], known: Sequence[st
             raise TaskError(f"{path}: {where}{key!r} is not set here: write {instead[key]}")
         if key not in known:
             raise TaskError(f"{path}: {where}there is no {key!r}{list_possible(key, known)}")
-
-
-def list_possible(value: object, possible: Sequence[str]) -> str:
-    """List the possible values, with the one that was probably meant."""
-    near = difflib.get_close_matches(str(value), possible, 1)
-    guess = f"; did you mean {near[0]!r}?" if near else "."
-    return f"{guess} Possible: {', '.join(possible)}"
 
 
 def _find_kind(key: str) -> type:

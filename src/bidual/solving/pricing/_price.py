@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
+from bidual._base.spelling import list_possible
 from bidual.problem.modelling import Limit, Problem
 from bidual.solving.options import SolveOptions
 from bidual.solving.pricing._curve import Curve, Enclosure
@@ -104,7 +105,7 @@ def _choose_limit(problem: Problem, name: str | None) -> Limit:
     if name is None and len(limits) > 1:
         raise ProblemError(f"the problem has several constraints: name one of {', '.join(limits)}")
     if name is not None and name not in limits:
-        raise ProblemError(f"the problem has no constraint {name!r}; it has {', '.join(limits)}")
+        raise ProblemError(f"the problem has no constraint {name!r}{list_possible(name, limits)}")
     limit = next(iter(limits.values())) if name is None else limits[name]
     size = math.prod(limit.shape)
     if size != 1:

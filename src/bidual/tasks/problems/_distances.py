@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ProblemError
+from bidual._base.spelling import list_possible
 from bidual.problem.features import Psi
 from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling import Problem
@@ -178,7 +179,7 @@ def _select_compared(x: Embedding, signals: Mapping[str, Signal], by_step: bool)
 
 def _distance(name: str, difference: cp.Expression) -> cp.Expression:
     if not isinstance(name, str) or name not in _DISTANCES:
-        raise ProblemError(f"there is no distance {name!r}; there are {', '.join(_DISTANCES)}")
+        raise ProblemError(f"there is no distance {name!r}{list_possible(name, _DISTANCES)}")
     return _DISTANCES[name](cp.vec(difference, order="C"))  # as a vector: norms of matrices are something else
 
 
