@@ -85,7 +85,17 @@ def test_check_only_solves_nothing(bidual_here):
     assert process.returncode == 0
     assert "nothing was solved" in process.stdout
     assert "64 states, 4 actions, horizon 30" in process.stdout
-    assert "quadrant" in process.stdout
+    assert process.stdout.splitlines()[2:] == [
+        "  features     3: x.reward, x.cost, x.inside",
+        "  objective    maximize sum(x.reward)",
+        "  constraint   pits: sum(x.cost) <= budget (now 0.3)",
+        "  constraint   quadrant: sum(x.inside) <= quadrant (now 0.06)",
+    ]
+    text = bidual_here("solve", "rover-match", "--check-only").stdout
+    assert "  objective    minimize pnorm(sum(x.visits, axis=0) / 30.0 - [...], 2)\n" in text
+    bidual_here("new", "mine.py")
+    text = bidual_here("solve", "mine.py", "--check-only").stdout
+    assert "  constraint   broken: x.broken <= 0.2, 20 of them\n" in text
     facts = _json(bidual_here("solve", "rover-two", "--check-only", "--json"))
     assert facts["rows"] == 3
 
@@ -320,3 +330,17 @@ def test_unreadable_solutions_are_exit_5_and_false_ones_exit_1(bidual_here, tmp_
     process = bidual_here("check", path)
     assert process.returncode == 1
     assert "claims upper" in process.stderr
+
+
+def test_a_missing_extra_is_named_as_ours(bidual_here, monkeypatch):
+    """Gymnasium's error for a machine without MuJoCo, word for word, names an extra of its own."""
+    import gymnasium
+
+    def fail(*arguments, **options):
+        raise gymnasium.error.DependencyNotInstalled('MuJoCo is not installed, run `pip install "gymnasium[mujoco]"`')
+
+    monkeypatch.setattr(gymnasium, "make", fail)
+    process = bidual_here("learn", "inverted-pendulum", "--episodes", "2")
+    assert process.returncode == 2
+    assert "needs an extra: pip install 'bidual[mujoco]'" in process.stderr
+    assert "gymnasium[" not in process.stderr

@@ -4,6 +4,7 @@ import contextlib
 import io
 import signal
 import sys
+import threading
 from dataclasses import replace
 
 import cvxpy as cp
@@ -14,6 +15,7 @@ import bidual as bd
 from bidual import cli
 from bidual.cli import _progress
 from bidual.cli._interrupts import Terminated, remember_interrupts
+from bidual.cli._output import report
 from bidual.cli._target import load_unknown
 from bidual.cli._true_model import evaluate_in_true_model
 from bidual.learning.learned import LearnProgress
@@ -23,7 +25,9 @@ from bidual.world.policies import MarkovPolicy
 STATES = [Progress(1, None, 2.0, 0.5, 0.1), Progress(2, 1.5, 2.0, 0.0, 12.0)]
 LOOKS = [
     LearnProgress(1, None, None, None, 3, 2.0),
-    LearnProgress(21, 1.5, 0.25, 0.125, 9, 4.0),
+    LearnProgress(3, 1.5, 0.25, 0.125, 9, 4.0),
+    LearnProgress(20, 1.5, 0.25, 0.125, 9, 8.0),
+    LearnProgress(63, 1.5, 0.25, 0.125, 9, 10.0),
     LearnProgress(500, 1.25, 1.0, 0.0, 99, 12.0),
 ]
 
@@ -47,12 +51,30 @@ def test_an_operating_system_error_is_told_without_a_traceback(monkeypatch, caps
     assert capsys.readouterr().err == "bidual: no space left on device\n"
 
 
-def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
-    clock = iter([0.0, 1.0, 7.0, 7.0])
-    monkeypatch.setattr("bidual.cli._progress.time.monotonic", lambda: next(clock))
+def test_a_log_gets_a_line_now_and_then():
+    """Soon where there is news, and also where there is none: what is compiled or evaluated shows nothing new."""
+    log = _progress._Log("rover", "compiling", 0.0)
+    lines = []
+    for now in range(5, 90, 5):
+        if now == 10:
+            log.set("plan 1")
+            log.set("plan 2")
+        lines.append((now, log.take_line(float(now))))
+    assert [one for one in lines if one[1] is not None] == [
+        (10, "rover: plan 2"),
+        (40, "rover: plan 2, no news for 30 s"),
+        (70, "rover: plan 2, no news for 30 s"),
+    ]
+
+
+def test_a_log_is_written_while_the_work_goes_on(monkeypatch, capsys):
+    """By a thread of its own, which ends with the work."""
+    printed = threading.Event()
+    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.001)
+    monkeypatch.setattr(_progress, "report", lambda line: (report(line), printed.set()))
     with _progress.progress_line("rover") as show:
-        for state in STATES:
-            show(state)
+        show(STATES[1])
+        assert printed.wait(60)
     assert capsys.readouterr().err == "rover: plan 2, gap 5.00e-01, violation 0.0e+00, 12.0 s\n"
 
 
@@ -74,30 +96,31 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
     ("look", "maximises", "words"),
     [
         (LOOKS[0], True, "1/500 episodes"),
+        (LOOKS[2], True, "no policy above 1.5, mixture at least 0.25, violation at most 0.12"),
         (
-            LOOKS[1],
+            LOOKS[3],
             True,
-            "no policy above 1.5, mixture at least 0.25, violation at most 0.12, 10 episodes/s, 48 s left",
+            "no policy above 1.5, mixture at least 0.25, violation at most 0.12, 10 episodes/s, 44 s of learning left",
         ),
-        (LOOKS[2], False, "no policy below 1.25, mixture at most 1, violation at most 0, now evaluating the policy"),
+        (LOOKS[4], False, "no policy below 1.25, mixture at most 1, violation at most 0, now evaluating the policy"),
     ],
 )
-def test_learning_in_words(look, maximises, words, monkeypatch, capsys):
-    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.0)
-    with _progress.learning_line("rover", 500, maximises=maximises) as show:
-        for each in LOOKS[: LOOKS.index(look) + 1]:
-            show(each)
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("rover: ")
+def test_learning_in_words(look, maximises, words):
+    """The time that is left is told once the first episodes, which compile, no longer count."""
+    speed = _progress._Speed()
+    *_, last = [
+        _progress._describe_learning(one, 500, speed(one), maximises=maximises)
+        for one in LOOKS[: LOOKS.index(look) + 1]
+    ]
+    assert last.startswith(f"{look.episodes}/500 episodes")
     assert last.endswith(words)
     assert "candidates" not in last
 
 
-def test_learning_a_class_tells_how_many_are_left(monkeypatch, capsys):
-    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.0)
-    with _progress.learning_line("lock", 500, maximises=True) as show:
-        show(replace(LOOKS[1], candidates=bd.models.Candidates((1, 12, 3), (576,) * 3)))
-    assert "violation at most 0.12, candidates left 12/576 at the worst step" in capsys.readouterr().err
+def test_learning_a_class_tells_how_many_are_left():
+    look = replace(LOOKS[1], candidates=bd.models.Candidates((1, 12, 3), (576,) * 3))
+    line = _progress._describe_learning(look, 500, None, maximises=True)
+    assert "violation at most 0.12, candidates left 12/576 at the worst step" in line
 
 
 def test_speed_is_that_of_the_last_seconds():

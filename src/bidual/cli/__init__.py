@@ -1,6 +1,7 @@
 """The command line: one file per command, heavy imports only where a command runs."""
 
 import argparse
+import os
 
 from bidual._base.errors import BidualError
 from bidual._base.version import __version__
@@ -38,10 +39,19 @@ def main(argv: list[str] | None = None) -> int:
 
 def entry() -> int:
     """Run the command of this process, which prints nothing on standard output after it."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     try:
         return main()
     finally:
         give_up_stdout()
+
+
+def _complete() -> None:
+    """Answer a shell that completes a command, whose question is in the environment, and end the process."""
+    import argcomplete
+
+    argcomplete.autocomplete(_parser())
 
 
 def _parser() -> Parser:

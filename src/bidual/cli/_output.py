@@ -9,19 +9,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
-from io import TextIOWrapper
+from io import TextIOBase, TextIOWrapper
 from typing import TextIO, final
 
 from bidual._base.text import printable
 
 _OUT, _ERR = 1, 2  # the descriptors that children inherit
+_Stream = TextIO | TextIOBase  # of this process, or what stands for it in tests
 
 
 @final
 class Results:
     """The stream of results. Once its reader is gone, as that of `head` is, the command goes on and prints nothing."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: _Stream | None) -> None:
         self._stream, self.reader_left = stream, False
 
     def print(self, text: str) -> None:
@@ -95,7 +96,7 @@ def _point_at_nothing(descriptor: int) -> None:
     os.close(nothing)
 
 
-def _print(text: str, stream: TextIO, end: str = "\n") -> bool:
+def _print(text: str, stream: _Stream, end: str = "\n") -> bool:
     """Print a text at once, and return whether anyone reads it. If not, the stream ends in nothing from now on.
 
     What could not be written stays in the buffer of the stream, and would be an error again when that is closed.

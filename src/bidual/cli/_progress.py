@@ -1,11 +1,12 @@
 """A progress line on stderr: live in a terminal, now and then in a log."""
 
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._output import report
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from bidual.solving.solution import Progress
 
 _SECONDS_BETWEEN_LOG_LINES = 5.0
+_SECONDS_BETWEEN_LINES_OF_NO_NEWS = 30.0
 _SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early ones plan more often than later ones
 
 
@@ -54,15 +56,44 @@ def _line(what: str) -> Iterator[Callable[[str], None]]:
         with Console(stderr=True).status(f"{what}: compiling the planner") as status:
             yield lambda text: status.update(f"{what}: {text}")
         return
-    last = time.monotonic()
+    log = _Log(what, "compiling the planner", time.monotonic())
+    ended = threading.Event()
+    thread = threading.Thread(target=_write_log, args=(log, ended), daemon=True)
+    thread.start()
+    try:
+        yield log.set
+    finally:
+        ended.set()
+        thread.join()
 
-    def log(text: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _SECONDS_BETWEEN_LOG_LINES:
-            last = time.monotonic()
-            report(f"{what}: {text}")
 
-    yield log
+def _write_log(log: "_Log", ended: threading.Event) -> None:
+    """Print what is due, also while nothing is updated: compiling and evaluating take their time."""
+    while not ended.wait(_SECONDS_BETWEEN_LOG_LINES):
+        line = log.take_line(time.monotonic())
+        if line is not None:
+            report(line)
+
+
+@final
+class _Log:
+    """The latest text, and when it is due for a line: soon where it is new, now and then where nothing is."""
+
+    def __init__(self, what: str, text: str, now: float) -> None:
+        self._what, self._latest = what, text
+        self._printed, self._at = text, now
+
+    def set(self, text: str) -> None:
+        self._latest = text
+
+    def take_line(self, now: float) -> str | None:
+        """Return the line that is due at a time, if one is."""
+        text, new = self._latest, self._latest != self._printed
+        if not new and now - self._at < _SECONDS_BETWEEN_LINES_OF_NO_NEWS:
+            return None
+        line = f"{self._what}: {text}" if new else f"{self._what}: {text}, no news for {duration(now - self._at)}"
+        self._printed, self._at = text, now
+        return line
 
 
 def _describe(state: "Progress") -> str:
@@ -71,17 +102,19 @@ def _describe(state: "Progress") -> str:
 
 
 class _Speed:
-    """The recent episodes per second; None before the second update, because the first episode compiles."""
+    """The recent episodes per second; None until seconds of them have followed the first ones, which compile."""
 
     def __init__(self) -> None:
         self.seen: deque[tuple[int, float]] = deque()
+        self.settled = False
 
     def __call__(self, progress: "LearnProgress") -> float | None:
         self.seen.append((progress.episodes, progress.seconds))
         while len(self.seen) > 2 and progress.seconds - self.seen[1][1] > _SECONDS_OF_SPEED:
             self.seen.popleft()
+            self.settled = True
         episodes, seconds = self.seen[0]
-        return (progress.episodes - episodes) / (progress.seconds - seconds) if progress.seconds > seconds else None
+        return (progress.episodes - episodes) / (progress.seconds - seconds) if self.settled else None
 
 
 def _describe_learning(progress: "LearnProgress", episodes: int, speed: float | None, *, maximises: bool) -> str:
@@ -98,7 +131,7 @@ def _describe_learning(progress: "LearnProgress", episodes: int, speed: float | 
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:
         per_second = f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"
-        parts += [f"{per_second} episodes/s", f"{duration((episodes - progress.episodes) / speed)} left"]
+        parts += [f"{per_second} episodes/s", f"{duration((episodes - progress.episodes) / speed)} of learning left"]
     return ", ".join(parts)
 
 

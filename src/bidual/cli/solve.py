@@ -38,7 +38,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="the dual player: corrective (default), the paper's gradient ascent, or follow the leader; "
         "the last two approach the optimum like 1/sqrt(plans), so limit --plans",
     )
-    parser.add_argument("--check-only", action="store_true", help="check problem and model, solve nothing")
+    parser.add_argument("--check-only", action="store_true", help="check and print problem and model, solve nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.set_defaults(run=run)
@@ -81,9 +81,12 @@ def run(args: argparse.Namespace) -> int:
 def _check_only(target: "Target", *, as_json: bool) -> int:
     import json
 
+    from bidual.cli._expressions import write_expression, write_limit
     from bidual.solving.search import bind
 
     program, psi = bind(target.problem, target.mdp)
+    x, limits = target.problem.embedding, target.problem.limits
+    sizes = {line.name: line.bounds.size for line in target.problem.lines()}
     facts = {
         "task": target.name,
         "states": target.mdp.num_states,
@@ -91,8 +94,16 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "horizon": target.mdp.horizon,
         "features": psi.dimension,
         "sense": "maximize" if target.problem.maximises else "minimize",
+        "objective": write_expression(target.problem.objective.args[0], x),
         "constraints": [
-            {"name": line.name, "sense": line.sense, "entries": line.bounds.size} for line in target.problem.lines()
+            {
+                "name": one.name,
+                "left": write_expression(one.value, x),
+                "sense": one.sense,
+                "limit": write_limit(one.limit),
+                "entries": sizes[one.name],
+            }
+            for one in limits
         ],
         "rows": 1 + program.equality.size,
     }
@@ -101,7 +112,9 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         return 0
     show(f"{target.name}: problem and model are well formed; nothing was solved")
     show(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
-    show(f"  objective    {target.problem.objective}")
-    for limit in target.problem.limits:
-        show(f"  constraint   {limit.name}: {limit.value} {limit.sense} {limit.limit}")
+    show(f"  features     {psi.dimension}: {', '.join(f'x.{part.name}' for part in x.features.parts)}")
+    show(f"  objective    {facts['sense']} {facts['objective']}")
+    for one in facts["constraints"]:
+        entries = f", {one['entries']} of them" if one["entries"] > 1 else ""
+        show(f"  constraint   {one['name']}: {one['left']} {one['sense']} {one['limit']}{entries}")
     return 0

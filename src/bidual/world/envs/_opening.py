@@ -15,6 +15,8 @@ from bidual.world.envs._calls import CallSite, Playable
 if TYPE_CHECKING:
     from gymnasium import Env
 
+_MUJOCO = "gymnasium[mujoco]"
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,8 @@ def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
         return gymnasium.make(name, max_episode_steps=-1, disable_env_checker=True, **options)
     except FAILURES as error:  # an environment's constructor may raise anything
         given = " with " + ", ".join(f"{key}={value!r}" for key, value in options.items()) if options else ""
+        if _MUJOCO in str(error):  # Gymnasium names its own extra, which leaves out a version that works
+            raise EnvError(f"{name!r} needs an extra: pip install 'bidual[mujoco]'") from error
         raise EnvError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
 
 
