@@ -121,6 +121,16 @@ def test_a_reader_of_everything_that_leaves_ends_it_quietly(tmp_path, monkeypatc
     assert _run_into_closed_pipe(("new", "mine.py"), "stderr").returncode == 5  # it is there now
 
 
+def test_a_reader_that_leaves_where_standard_error_is_closed(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "bidual", "new", str(tmp_path / "mine.py")]
+    done = subprocess.run(command, stdout=writer, check=False)
+    os.close(writer)
+    assert done.returncode == 141
+    assert (tmp_path / "mine.py").exists()
+
+
 def test_all_that_follows_a_lost_reader_is_dropped(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
