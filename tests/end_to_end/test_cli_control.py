@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
+
+from tests.end_to_end.last_lines import check_last_lines
 
 pytest.importorskip("gymnasium")
 
@@ -24,6 +27,7 @@ def test_a_controller_is_learned_and_drawn(bidual_here, tmp_path):
     assert (tmp_path / "results" / "episodes.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "results" / "episode.gif").exists()  # there is nothing to see in motion
     assert json.loads((tmp_path / "results" / "solution.json").read_text())["value"] == told["value"]
+    check_last_lines(process.stderr, np.zeros(2), bidual_here)
     assert "check passed" in bidual_here("check", "results").stdout
 
 

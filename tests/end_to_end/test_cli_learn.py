@@ -11,6 +11,7 @@ import pytest
 
 import bidual as bd
 from bidual import cli
+from tests.end_to_end.last_lines import check_last_lines
 
 DETAILS = ["outputs", "assumptions", "exploration", "evaluation_episodes"]
 KEYS = [
@@ -60,11 +61,20 @@ def test_json_is_the_contracts_and_belongs_to_the_seed(bidual_here, tmp_path):
     )
     assert result["lower"] <= 6.746704 + 1e-6
     assert result["gap"] == result["upper"] - result["lower"]
-    names = ["solution.json", "learning.png"]
-    assert process.stderr.splitlines()[-2:] == [f"wrote {Path('here') / name}" for name in names]
+    names = ["solution.bidual", "solution.json", "learning.png"]
+    assert process.stderr.splitlines()[-5:-2] == [f"wrote {Path('here') / name}" for name in names]
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(names)
     assert json.loads((tmp_path / "here" / "solution.json").read_text()) == result
     assert _timeless(bidual_here(*command).stdout) == _timeless(process.stdout)
+
+
+@pytest.mark.parametrize("words", [("media", "--set", "budget=7"), ("mine.py",), ("lock", "--set", "horizon=2")])
+def test_the_last_two_lines_load_and_run_what_was_learned(learn, bidual_here, tmp_path, words):
+    (tmp_path / "mine.py").write_text(MDP)
+    code, _, told = learn(*words, "--episodes", "20", "--evaluation", "0", "--out", "here")
+    assert code == 0, told
+    observation = bd.tasks.find("lock").build(horizon=2).env.reset(seed=0)[0] if words[0] == "lock" else 0
+    check_last_lines(told, observation, bidual_here)
 
 
 def test_another_seed_is_another_run(learn):
@@ -159,7 +169,8 @@ def test_the_template_is_learned(bidual_here, tmp_path):
     assert process.returncode == 0, process.stderr
     assert "only declared successors follow" in process.stdout
     assert "true model" not in process.stdout
-    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["learning.png", "solution.json"]
+    names = ["learning.png", "solution.bidual", "solution.json"]
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == names
     process = bidual_here("solve", "green.py")
     assert process.returncode == 2
     assert "green.py defines 'env' but no 'mdp', and this command needs a known model" in process.stderr

@@ -43,7 +43,7 @@ def test_says_that_it_is_a_heuristic(bidual_here):
 def test_writes_a_policy_that_acts(bidual_here, tmp_path):
     process = bidual_here("learn", "lock", "--set", "horizon=3", "--episodes", "150", "--out", "out")
     assert process.returncode == 0, process.stderr
-    policy, lock = bd.load(tmp_path / "out" / "policy.bidual"), bd.tasks.find("lock").build(horizon=3).env
+    policy, lock = bd.load(tmp_path / "out" / "solution.bidual"), bd.tasks.find("lock").build(horizon=3).env
     for seed in range(5):
         (obs, _), actor, reward = lock.reset(seed=seed), policy.reset(seed), 0.0
         for _ in range(3):

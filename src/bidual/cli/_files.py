@@ -32,18 +32,11 @@ def write_learned(
     optimum: float | None,
     figures: "Iterable[tuple[str, Figure | bytes]]" = (),
 ) -> list[Path]:
-    """Save JSON and figures of a learned solution and, where it reads observations, its policy; return the files."""
-    from bidual.world.policies import ControlPolicy, DecodedPolicy, Mixture
-
+    """Save a learned solution, its JSON and its figures; return the files, of which the solution is the first."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = _write(solution, folder, chain(_learning_figures(solution, grid, optimum), figures))
-    if isinstance(solution.policy, DecodedPolicy):
-        paths.append(folder / "policy.bidual")
-        solution.policy.save(paths[-1])
-    if isinstance(solution.policy, ControlPolicy | Mixture):
-        paths.append(folder / "solution.bidual")
-        solution.save(paths[-1])
-    return paths
+    solution.save(folder / "solution.bidual")
+    drawn = chain(_learning_figures(solution, grid, optimum), figures)
+    return [folder / "solution.bidual", *_write(solution, folder, drawn)]
 
 
 def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure | bytes]]":

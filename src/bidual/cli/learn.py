@@ -113,7 +113,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--require-certificate", action="store_true", help="exit code 4 unless the policy is shown to be feasible"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write JSON and figures there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the policy, JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument(
         "--verbose", action="store_true", help="print every policy, every assumption and how episodes were chosen"
@@ -124,6 +124,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Learn and report."""
     from bidual.cli._files import control_figures, to_json, write_learned
+    from bidual.cli._next_steps import describe_use
     from bidual.cli._true_model import evaluate_in_true_model
 
     options = _options(args)
@@ -148,6 +149,9 @@ def run(args: argparse.Namespace) -> int:
     if args.history is not None:
         regret = None if target.truth is None else solution.regret(target.truth)
         report(f"wrote {write_history(solution, regret, args.history)}")
+    if args.out is not None:
+        for line in describe_use(args.out / "solution.bidual", options):
+            report(line)
     return _exit_code(solution, args, options.episodes)
 
 

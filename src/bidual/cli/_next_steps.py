@@ -1,0 +1,29 @@
+"""What to do next, as commands and lines of code that work as they are printed."""
+
+import shlex
+from pathlib import Path
+
+from bidual._base.errors import ArchiveError
+from bidual.cli._options import Options
+
+
+def describe_use(path: Path, options: Options) -> tuple[str, str]:
+    """Return two lines that say how to load the policy in a saved file in Python, and how to run it."""
+    settings = [word for setting in options.settings for word in ("--set", setting)]
+    command = shlex.join(["bidual", "evaluate", str(path), options.target, *settings])
+    return (
+        f"load it in Python: policy = bd.load({_format_arguments(path)}); actor = policy.reset(rng=0); "
+        "actor.act(observation)",
+        f"run episodes of it: {command}",
+    )
+
+
+def _format_arguments(path: Path) -> str:
+    """Return the arguments of `bd.load`: a controller that replans needs its signals, which no file stores."""
+    from bidual.storage import load
+
+    try:
+        load(path)
+    except ArchiveError:
+        return f"{str(path)!r}, features=problem.embedding.features, model_features=model.map_features"
+    return repr(str(path))
