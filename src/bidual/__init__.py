@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bidual.cli import distributed
     from bidual.learning import runs
     from bidual.learning.evaluate import Evaluation, evaluate
-    from bidual.learning.learn import StopWhen, learn, stop_when
+    from bidual.learning.learn import StopWhen, finish, learn, stop_when
     from bidual.learning.learned import Learned
     from bidual.learning.outputs import Regret
     from bidual.loop import explorers
@@ -68,6 +68,7 @@ _HOME = {
     "check": "bidual.storage",
     "check_convex": "bidual.problem.convex",
     "evaluate": "bidual.learning.evaluate",
+    "finish": "bidual.learning.learn",
     "learn": "bidual.learning.learn",
     "load": "bidual.storage",
     "price": "bidual.solving.pricing",
@@ -127,6 +128,7 @@ __all__ = [
     "evaluate",
     "explorers",
     "features",
+    "finish",
     "learn",
     "load",
     "models",

@@ -38,7 +38,7 @@ def test_the_console_lines_work(bidual_here):
     lines = re.findall(r"^\$ bidual (.*)$", README, re.MULTILINE)
     assert len(lines) >= 6
     for line in lines:
-        if line.startswith(("learn", "sweep")):
+        if line.startswith(("learn", "finish", "sweep")):
             continue  # run below, and by the tests of runs and sweeps
         process = bidual_here(*line.split("#")[0].split())
         assert process.returncode == (3 if "budget=0" in line and "budget=0." not in line else 0), (

@@ -813,7 +813,7 @@ def test_a_disk_that_is_full_from_the_start_changes_nothing(straight, run, monke
     before = contents(run)
     _fail(monkeypatch, os, name, 1, FULL)
     with pytest.raises(bd.RunError, match="No space left on device"):
-        learn(run)
+        learn(run, episodes=EPISODES + 1)
     monkeypatch.undo()
     assert contents(run) == before
     straight.check(run, learn(run))

@@ -5,13 +5,13 @@ import os
 
 from bidual._base.errors import BidualError
 from bidual._base.version import __version__
-from bidual.cli import check, demo, evaluate, export, learn, new, price, runs, solve, sweep, tasks
+from bidual.cli import check, demo, evaluate, export, finish, learn, new, price, runs, solve, sweep, tasks
 from bidual.cli._interrupts import Terminated
 from bidual.cli._output import give_up_stdout, report, reserve_stdout
 from bidual.cli._parser import Parser
 
 INTERRUPTED, READER_LEFT, TERMINATED = 130, 141, 143  # 128 and the number of the signal that ends other tools
-_COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, evaluate, export, price, check)
+_COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, finish, evaluate, export, price, check)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,7 +4,22 @@ import shlex
 from pathlib import Path
 
 from bidual._base.errors import ArchiveError
-from bidual.cli._options import Options
+from bidual.cli._options import Options, finish_command, resume_command
+
+
+def describe_stop(folder: Path, options: Options) -> str:
+    """Return what is left of a run that was stopped, as far as it is in its folder, and the commands that use it."""
+    from bidual.learning.runs import count_stored
+
+    episodes, resume = count_stored(folder), resume_command(options, folder)
+    if episodes is None:
+        return f"nothing is stored: the run was stopped before it began to be written to {folder}"
+    if not episodes:
+        return f"the run is stored: '{resume}' goes on with it"
+    return (
+        f"the run is stored: '{resume}' goes on with it, '{finish_command(options, folder)}' ends it with what was "
+        "learned"
+    )
 
 
 def describe_use(path: Path, options: Options) -> tuple[str, str]:

@@ -85,6 +85,11 @@ def resume_command(options: Options, folder: "str | os.PathLike[str]") -> str:
     return shlex.join(["bidual", "learn", *named, "--run", str(folder), "--resume"])
 
 
+def finish_command(options: Options, folder: "str | os.PathLike[str]") -> str:
+    """Return the command that concludes a stopped run, with its file named where it was learned in one."""
+    return shlex.join(["bidual", "finish", str(folder), *([options.target] if options.runs_a_file else [])])
+
+
 def check_executes_nothing(options: Options, command: str) -> None:
     """Refuse options of a stored run that would execute a file; `command` does the same with the file named by hand.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bidual._base import archive
 from bidual.cli._output import show
+from bidual.cli._stored import add_file_to, open_saved
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,21 +25,27 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="instead, decide every claim in rational arithmetic, with no tolerance; exit code 0 if all are proved, "
         "1 if one is refuted, 4 if one is not decided",
     )
+    add_file_to(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check one file."""
-    if args.exact:
+    """Check one file, or what a run that was stopped comes to."""
+    with open_saved(args.solution, args.target, "bidual check", evaluate=True) as saved:
+        return _check(saved, exact=args.exact)
+
+
+def _check(saved: Path, *, exact: bool) -> int:
+    if exact:
         from bidual.certificate.verify import main
         from bidual.certificate.verify_convex import read_convex
         from bidual.certificate.verify_learned import read_learned
         from bidual.storage import find_saved
 
-        file = find_saved(args.solution)
+        file = find_saved(saved)
         archive.read(file, archive.read_kind(file) or "file")  # behind the guards, which the verifier does without
         return main([str(file)], show, convex=read_convex, learned=read_learned)
     from bidual.storage import check
 
-    show(check(args.solution))
+    show(check(saved))
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bidual._base.errors import RunError, TaskError
 from bidual.cli._options import Options, check_executes_nothing, read_stored_options, unknown_of
 from bidual.cli._output import show
+from bidual.cli._stored import open_saved
 
 if TYPE_CHECKING:
     from bidual.cli._target import Unknown
@@ -44,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     from bidual.learning.evaluate import evaluate
 
     target = _load_target(args)
-    policy = _load_policy(args.path, target)
+    named = args.target if args.target is not None and args.target.endswith(".py") else None
+    with open_saved(args.path, named, "bidual evaluate", evaluate=False) as saved:
+        policy = _load_policy(saved, target)
     result = evaluate(
         target.problem,
         target.env,

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from bidual.cli._output import show
+from bidual.cli._stored import add_file_to, open_saved
 
 _FORMATS = ("json", "csv", "npz", "safetensors")  # those of bidual.policies, which would take a second to import
 
@@ -21,6 +22,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write (default: the run's name in this folder)"
     )
+    add_file_to(parser)
     parser.set_defaults(run=run)
 
 
@@ -31,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     name = args.path.resolve().name if args.path.is_dir() else args.path.stem
     target = args.out or Path(f"{name}.{args.format}")
-    policy = load(args.path)
+    with open_saved(args.path, args.target, "bidual export", evaluate=False) as saved:
+        policy = load(saved)
     show(f"wrote {write_table(policy, target, args.format)}: {policy}")
     return 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._base.errors import TaskError
+from bidual._base.errors import EnvError, TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._folders import make_folder
 from bidual.cli._history import write_history
@@ -214,15 +214,16 @@ def learn_with_progress(
     options: Options, target: "Unknown", *, time_limit: float | None = None, run: "Folder | None" = None
 ) -> "Learned":
     """Learn with a progress line."""
+    from bidual.cli._next_steps import describe_stop
     from bidual.cli._progress import learning_line
 
     line = learning_line(target.name, options.episodes, maximises=target.problem.maximises)
     try:
         with line as progress:
             solution = learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EnvError):
         if run is not None:
-            report(f"the run is stored: '{resume_command(options, run.path)}' goes on with it")
+            report(describe_stop(Path(run.path), options))
         raise
     if run is not None:
         report(f"stored in {run.path}")

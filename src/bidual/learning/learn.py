@@ -2,9 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from bidual._base.errors import EnvError, ProblemError, RunError
@@ -12,7 +14,7 @@ from bidual._base.keys import check_seed
 from bidual.learning.learned import Learned, LearnProgress
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
-from bidual.learning.runs import Folder, RunWriter, run_settings
+from bidual.learning.runs import Folder, RunWriter, read_checkpoint, read_draws, read_manifest, run_settings
 from bidual.learning.setup import check_counts, set_up
 from bidual.learning.state import LearnState, initial_learn_state, resume_learn_state
 from bidual.loop.explorers import AbstractExplorer
@@ -90,7 +92,8 @@ def learn(
         stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``.
         time_limit: seconds after which learning stops.
         progress: called now and then with a `LearnProgress`.
-        state: the state of an earlier call to resume from: the `state` of an `EnvError` or a `RunError`.
+        state: the state of an earlier call to resume from: the `state` of an `EnvError`, of a `RunError`, or of the
+            `KeyboardInterrupt` that ended it (None where that had not begun).
         batch: the number of episodes to run with one policy before the next is chosen; they can run in parallel. Whole
             batches are run, so there may be a few episodes more.
         run: a folder to store the run in, so that it can resume after a crash: a new one, or `bd.runs.Folder(path,
@@ -98,10 +101,11 @@ def learn(
     """
     check_counts(episodes, evaluation, time_limit, batch)
     _check_kinds(explorer, stop_when, state)
-    setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
+    with _keep_for_interrupts(state):
+        setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
+        first = initial_learn_state(setup)
     count = _default_evaluation(episodes) if evaluation is None else evaluation
     plan = _Plan(episodes, count, batch, stop_when, time_limit, progress or (lambda _: None))
-    first = initial_learn_state(setup)
     if run is None:
         learn_state = first if state is None else resume_learn_state(state, setup)
         return _run(Learner(setup, learn_state, None), plan, None)
@@ -114,6 +118,55 @@ def learn(
         return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes), plan, writer)
 
 
+def finish(
+    problem: Problem,
+    env: "AbstractEnvironment | TabularMDP | Env[Any, Any] | str",
+    run: "str | os.PathLike[str]",
+    model: Declaration | None = None,
+    *,
+    explorer: AbstractExplorer[Any] | None = None,
+    evaluation: int | None = None,
+    stop_when: StopWhen | None = None,
+    store: bool = True,
+) -> Learned:
+    """Conclude a stored run that was stopped: from its last checkpoint, with no more episodes to learn from.
+
+    The run is finished then; `learn` with more episodes and `bd.runs.Folder(run, resume=True)` still goes on with it.
+
+    Args:
+        problem: the problem that the run was started with.
+        env: the environment that it was started with.
+        run: the folder of the run.
+        model: the declaration about the transitions that it was started with.
+        explorer: the explorer, where it was started with one.
+        evaluation: the number of fresh episodes to evaluate the policy on; by default a third of those that it
+            learned from. With 0 the environment is not needed: no interval of the policy is known then.
+        stop_when: the certificate that would have stopped it, where it was started with one.
+        store: whether the run is finished for good; if not, nothing of it is changed.
+    """
+    folder, manifest = Path(run), read_manifest(Path(run))
+    seed, delta, batch = read_draws(folder, manifest)
+    check_counts(1, evaluation, None, batch)
+    _check_kinds(explorer, stop_when, None)
+    setup, task = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed)), manifest.get("task")
+    settings, first = run_settings(setup, batch, task), initial_learn_state(setup)
+
+    def conclude(stored: LearnState | None, writer: RunWriter | None) -> Learned:
+        if stored is None or not stored.episodes:
+            raise RunError(f"the run in {folder} has no episode to conclude from: resume it (--resume, resume=True)")
+        count = _default_evaluation(stored.episodes) if evaluation is None else evaluation
+        plan = _Plan(stored.episodes, count, batch, stop_when, None, lambda _: None)
+        stored = replace(stored, identity=first.identity)
+        if writer is None:
+            return replace(_conclude(Learner(setup, stored, None), plan), task=task)
+        return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes), plan, writer)
+
+    if not store:
+        return conclude(read_checkpoint(folder, manifest, settings, first), None)
+    with RunWriter(Folder(folder, resume=True, task=task), settings, first, None) as writer:
+        return conclude(writer.learn_state, writer)
+
+
 class _Plan(NamedTuple):
     """The arguments of a call of `learn`."""
 
@@ -123,6 +176,16 @@ class _Plan(NamedTuple):
     stop_when: StopWhen | None
     time_limit: float | None
     progress: Callable[[LearnProgress], None]
+
+
+@contextmanager
+def _keep_for_interrupts(state: LearnState | None) -> Iterator[None]:
+    """Give an interrupt that comes before the first episode the state to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        vars(interrupt)["state"] = state
+        raise
 
 
 def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
@@ -140,13 +203,13 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
     except RunError as error:
         error.state = error.state or learner.learn_state()
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        vars(interrupt)["state"] = learner.learn_state()  # documented, and of whatever class the interrupt is
         if writer is not None:
             writer.write_checkpoint(learner, "stopped")
         raise
     if writer is not None:
-        solution = replace(solution, task=writer.manifest["task"])
-        writer.finish(learner, solution)
+        solution = writer.finish(learner, replace(solution, task=writer.manifest["task"]))
     return solution
 
 
@@ -208,7 +271,7 @@ def _attach_state(error: EnvError, learner: Learner, writer: RunWriter | None) -
     if writer is not None:
         writer.write_checkpoint(learner, "failed")
         exit_code = RunError.exit_code
-        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed"
+        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed or finished"
     extended = EnvError(f"{error}\n{learn_state.episodes} episodes before it are kept: {where}")
     extended.state, extended.exit_code = learn_state, exit_code
     return extended

@@ -60,7 +60,15 @@ def check(path: str | os.PathLike[str]) -> Check:
 
 def find_saved(path: str | os.PathLike[str]) -> Path:
     """Return the saved file: the path itself, or the one in a folder of results."""
-    return Path(path) / NAME if os.path.isdir(path) else Path(path)
+    if not os.path.isdir(path):
+        return Path(path)
+    # Unlike the methods of a path, these take what cannot be looked up for missing: reading it then says why.
+    if os.path.exists(Path(path) / "run.json") and not os.path.exists(Path(path) / NAME):
+        raise ArchiveError(
+            f"{path} holds a run that has not finished, so there is no {NAME} in it: conclude it from its last "
+            f"checkpoint, with 'bidual finish {path}' or bd.finish(problem, env, {str(path)!r}, model)"
+        )
+    return Path(path) / NAME
 
 
 def _read_kind(path: Path) -> str:

@@ -32,29 +32,19 @@ class Checkpoints:
     def latest(self) -> LearnState | None:
         """Read the newest readable checkpoint and put later ones away; None where there is none."""
         found = self._paths()
-        for path in found:
-            try:
-                learn_state = self._read(path)
-            except archive.OtherFormat as error:
-                raise RunError(f"the run in {self._run} cannot be resumed: {error}") from error
-            except (ArchiveError, OSError) as error:
-                _LOG.warning("the checkpoint %s cannot be used: %s", path, error)
-                continue
+        path, learn_state = self._read_newest(found)
+        if path is None:
+            self._journal = Journal(self._run)
+        else:
             for later in found[: found.index(path)]:
                 later.rename(later.with_suffix(".damaged"))
-            if found.index(path):
-                _LOG.warning("going on from the one before it, at episode %d", learn_state.episodes)
-            self._tidy()
-            self._newest = path
-            return learn_state
-        if found:
-            raise RunError(
-                f"no checkpoint of {self._run} can be read: start again in another folder; the same seed gives the "
-                "same run"
-            )
-        self._journal = Journal(self._run)
         self._tidy()
-        return None
+        self._newest = path
+        return learn_state
+
+    def read(self) -> LearnState | None:
+        """Read the newest readable checkpoint and change nothing; None where there is none."""
+        return self._read_newest(self._paths())[1]
 
     def write(self, learn_state: LearnState) -> None:
         """Write the policies, then the checkpoint that names them: a crash in between leaves the one before."""
@@ -74,6 +64,26 @@ class Checkpoints:
         if self._newest is not None and not self._newest.exists():
             lost.append(self._newest)
         return lost[0] if lost else None
+
+    def _read_newest(self, found: list[Path]) -> tuple[Path, LearnState] | tuple[None, None]:
+        """Return the first of these checkpoints that can be read, with its path; raise where there are only others."""
+        for path in found:
+            try:
+                learn_state = self._read(path)
+            except archive.OtherFormat as error:
+                raise RunError(f"the run in {self._run} cannot be resumed: {error}") from error
+            except (ArchiveError, OSError) as error:
+                _LOG.warning("the checkpoint %s cannot be used: %s", path, error)
+                continue
+            if path != found[0]:
+                _LOG.warning("going on from the one before it, at episode %d", learn_state.episodes)
+            return path, learn_state
+        if found:
+            raise RunError(
+                f"no checkpoint of {self._run} can be read: start again in another folder; the same seed gives the "
+                "same run"
+            )
+        return None, None
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("*.bidual"), reverse=True)

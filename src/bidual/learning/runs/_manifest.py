@@ -99,6 +99,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def read_draws(folder: Path, manifest: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return seed, delta and batch of a run, which are not checked here."""
+    try:
+        return tuple(manifest["facts"][name] for name in ("seed", "delta", "batch"))  # pyright: ignore[reportReturnType]
+    except KeyError as error:
+        raise RunError(f"{folder / FILE} does not name the {error} of its run: restore it, or start again") from error
+
+
 def check_facts(folder: Path, manifest: dict[str, Any], facts: dict[str, Any]) -> None:
     """Check that a resumed run has the stored settings; raise `RunError` otherwise."""
     stored = manifest["facts"]

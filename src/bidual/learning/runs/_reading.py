@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bidual._base.errors import RunError
-from bidual.learning.runs._checkpoints import latest_episode
+from bidual.learning.learned import Learned
+from bidual.learning.runs._checkpoints import Checkpoints, latest_episode
 from bidual.learning.runs._lock import is_held
 from bidual.learning.runs._manifest import FILE as MANIFEST
-from bidual.learning.runs._manifest import read_manifest
+from bidual.learning.runs._manifest import check_facts, read_manifest
+from bidual.learning.runs._rescue import SOLUTION
 from bidual.learning.runs._schema import FILE as DATABASE
 from bidual.learning.runs._store import RunEntry, Series, Store
+from bidual.learning.state import LearnState
 
 _MOST_CELLS, _MOST_EMPTY = 10_000_000, 10  # of a table, and how many for each number in it beyond that
 
@@ -57,6 +60,39 @@ def read(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """
     with _translate_errors(Path(folder)):
         return _read(Path(folder))
+
+
+def read_checkpoint(
+    folder: Path, manifest: dict[str, Any], facts: dict[str, Any], first: LearnState
+) -> LearnState | None:
+    """Read the last checkpoint of a run with these settings, and change nothing; None where there is none yet."""
+    check_facts(folder, manifest, facts)
+    return Checkpoints(folder, first).read()
+
+
+def count_stored(folder: Path) -> int | None:
+    """Return how many episodes of a run are stored; None where it is not stored at all."""
+    return latest_episode(folder) if (folder / MANIFEST).is_file() else None
+
+
+def is_stopped(folder: Path) -> bool:
+    """Tell whether a folder holds a run that has not finished, or has gone on since and not finished again."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    if not (folder / SOLUTION).is_file():
+        return True
+    parent, name = folder.resolve().parent, folder.resolve().name
+    if not (parent / DATABASE).is_file() or not latest_episode(folder):
+        return False
+    with _open_store(parent) as store:
+        return any(entry.name == name and entry.status != "finished" for entry in store.entries())
+
+
+def is_result_of(solution: Learned, result: dict[str, Any]) -> bool:
+    """Tell whether a solution has a stored result, but for bounds: where these are hard, a clock ends them."""
+    now = solution.to_dict()
+    constraints = [[one["value"] for one in entries["constraints"]] for entries in (result, now)]
+    return constraints[0] == constraints[1] and all(result[key] == now[key] for key in ("value", "episodes"))
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +13,7 @@ from bidual._base.types import Episode
 from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
+from bidual.learning.outputs import fresh_episodes
 from bidual.learning.runs import _tensorboard
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
@@ -29,6 +30,7 @@ from bidual.learning.runs._manifest import (
     write_manifest,
 )
 from bidual.learning.runs._policies import FOLDER as POLICIES
+from bidual.learning.runs._reading import is_result_of
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._schedule import Schedule
 from bidual.learning.runs._store import Store
@@ -70,7 +72,7 @@ class Folder:
 class RunWriter:
     """A writer that holds the lock of a run. Use it as a context."""
 
-    def __init__(self, to: Folder, facts: dict[str, Any], first: LearnState, episodes: int) -> None:
+    def __init__(self, to: Folder, facts: dict[str, Any], first: LearnState, episodes: int | None) -> None:
         folder = Path(to.path)
         self.folder, self.name = folder, folder.resolve().name
         with _translate_errors(folder, 0), ExitStack() as opened:
@@ -82,14 +84,15 @@ class RunWriter:
             self.manifest = _resume_manifest(to, facts) if (folder / FILE).exists() else _begin_manifest(to, facts)
             self._first, self._checkpoints = first, Checkpoints(folder, first)
             self.learn_state = self._checkpoints.latest() or first
-            _check_extent(folder, self.learn_state.episodes, episodes)
+            if episodes is not None:  # whole batches are run, so there may be a few more
+                _check_extent(folder, self.learn_state.episodes, episodes, facts["batch"])
             self._board = _tensorboard.open_writer(folder, self.learn_state.episodes) if to.tensorboard else None
             if self._board is not None:
                 opened.callback(self._board.close)
             _tidy(folder)  # from here on something is changed
-            write_manifest(folder, self.manifest)
-            self._store.register(self.name, self.manifest)
-            self._store.forget(self.name, self.learn_state.episodes)
+            self._result = self._find_result()
+            if self._result is None:
+                self._begin()
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
         self.saved = self.learn_state.episodes
@@ -104,7 +107,7 @@ class RunWriter:
 
     def keep_up(self, learner: Learner) -> None:
         """Write what is due after a turn: a checkpoint, or numbers alone once many wait, so that memory stays flat."""
-        if self._schedule.due(learner.state.episodes):
+        if self._schedule.due(learner.state.episodes) or self._result is not None:
             self.write_checkpoint(learner)
         elif learner.waiting >= _MOST_WAITING:
             with self._storing(learner, None):
@@ -113,7 +116,10 @@ class RunWriter:
     def write_checkpoint(self, learner: Learner, status: str = "running") -> None:
         """Write a checkpoint. Metrics go first: those beyond the checkpoint are deleted when the run resumes."""
         learn_state = learner.learn_state()
+        if self._result is not None and learn_state.episodes == self.saved:
+            return  # the run was finished, and still is
         with self._storing(learner, None):
+            self._begin_again()
             self._store_metrics(status, learn_state.episodes, learner, None)
             started = time.perf_counter()  # numbers have to be stored anyway: they do not count as its cost
             self._write_state(learn_state)
@@ -123,14 +129,37 @@ class RunWriter:
         self, env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int
     ) -> list[Episode]:
         """Run fresh episodes of a policy; they are stored on the way, and those that were stored are not run again."""
+        if self._result is not None:
+            return fresh_episodes(env, policy, seed, first, count)
         return self._evaluation.collect(env, policy, seed, first, count, self._schedule.again())
 
-    def finish(self, learner: Learner, solution: Learned) -> None:
-        """Store the solution and mark the run as finished."""
+    def finish(self, learner: Learner, solution: Learned) -> Learned:
+        """Store the solution and mark the run as finished; return it, with the effort of a run that was before."""
+        if self._result is not None and is_result_of(solution, self._result):
+            return replace(solution, plans=self._result["plans"], seconds=self._result["seconds"])
         with self._storing(learner, solution):
+            self._begin_again()
             solution.save(self.folder / SOLUTION)
             self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
             self._evaluation.remove()
+        return solution
+
+    def _begin(self) -> None:
+        """Store that the run goes on from its checkpoint."""
+        write_manifest(self.folder, self.manifest)
+        self._store.register(self.name, self.manifest)
+        self._store.forget(self.name, self.learn_state.episodes)
+        self._result = None
+
+    def _begin_again(self) -> None:
+        if self._result is not None:
+            self._begin()
+
+    def _find_result(self) -> dict[str, Any] | None:
+        """Return the result of a run that is finished, and whose parts are all there; else None."""
+        found = [entry for entry in self._store.entries() if entry.name == self.name]
+        whole = found and found[0].status == "finished" and (self.folder / SOLUTION).is_file()
+        return found[0].result if whole and found[0].episodes == self.learn_state.episodes else None
 
     def _store_metrics(self, status: str, episodes: int, learner: Learner, result: dict[str, Any] | None) -> None:
         self._waiting += learner.metrics()  # kept until they are stored: after an interrupt this is called again
@@ -247,8 +276,8 @@ def _tidy(folder: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-def _check_extent(folder: Path, done: int, episodes: int) -> None:
-    if done > episodes:
+def _check_extent(folder: Path, done: int, episodes: int, batch: int) -> None:
+    if done >= episodes + batch:
         raise RunError(
             f"the run in {folder} already has {done} episodes, {episodes} were asked for: ask for as many or more"
         )
