@@ -211,8 +211,8 @@ def _is_settled(program: AbstractProgram, duals: Duals[Any], history: Sequence[P
 
 def _has_stopped(history: Sequence[Progress]) -> bool:
     """Check whether the gap has not halved within the last few plans."""
-    last = [state for state in history[-_CONFIRM - 1 :] if state.lower is not None and state.upper is not None]
-    gaps = [state.upper - state.lower for state in last]
+    last = [(state.lower, state.upper) for state in history[-_CONFIRM - 1 :]]
+    gaps = [upper - lower for lower, upper in last if lower is not None and upper is not None]
     return len(gaps) > _CONFIRM and gaps[-1] > 0.5 * gaps[0]
 
 
