@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from bidual._base.errors import EnvError, ProblemError, RunError
 from bidual._base.keys import check_seed
-from bidual.learning.learned import Learned, LearnProgress
+from bidual.learning.learned import Learned, LearnProgress, assign_to_variables
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
 from bidual.learning.runs import Folder, RunWriter, read_checkpoint, read_draws, read_manifest, run_settings
@@ -77,6 +77,9 @@ def learn(
     run: "Folder | str | os.PathLike[str] | None" = None,
 ) -> Learned:
     """Solve `problem` in an environment with unknown transitions, by running episodes in it.
+
+    Afterwards the problem's embedding and its other variables have values, as after `solve`: those at the policy in the
+    learned model. `learned.value` and the constraints are means of fresh episodes instead.
 
     Args:
         problem: the problem, over an embedding of signals, visits or occupancies.
@@ -210,7 +213,7 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
         raise
     if writer is not None:
         solution = writer.finish(learner, replace(solution, task=writer.manifest["task"]))
-    return solution
+    return assign_to_variables(solution)
 
 
 def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned | None:

@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -68,6 +68,10 @@ class AbstractLearnSession(abc.ABC):
         """Evaluate the policy on fresh episodes."""
 
     @abc.abstractmethod
+    def assign(self, solution: "Learned") -> None:
+        """Set the problem's variables to their values at the policy."""
+
+    @abc.abstractmethod
     def save(self, solution: "Learned", path: str | os.PathLike[str]) -> None:
         """Write evidence and claims to one file."""
 
@@ -109,6 +113,7 @@ class Learned(AbstractOutcome):
     seed: int
     delta: float
     task: str | None = None
+    totals: Mapping[str, float] = field(default_factory=dict)  # expected of every signal, in the learned model
     values_per_episode: EpisodeValues | None = None  # of controls, where there are no bounds over time
     _session: AbstractLearnSession | None = field(default=None, repr=False)
 
@@ -144,7 +149,7 @@ class Learned(AbstractOutcome):
             raise ProblemError("this solution has no environment to run episodes in: it was not made by learn")
         if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
             raise ProblemError(f"certify wants a whole number of episodes, at least 1; got {episodes!r}")
-        return self._session.certify(self, int(episodes))
+        return assign_to_variables(self._session.certify(self, int(episodes)))
 
     def regret(self, truth: TabularMDP) -> Regret:
         """Compute regret and violation of the executed policies, were `truth` the true model: both definitions."""
@@ -239,6 +244,13 @@ class Learned(AbstractOutcome):
             f"{self.episodes} episodes of learning and {self.evaluation_episodes} of evaluation, {self.plans} plans, "
             f"{self.seconds:.1f} s, seed {self.seed}"
         )
+
+
+def assign_to_variables(solution: Learned) -> Learned:
+    """Set the variables of its problem to their values at the policy, in the learned model; return the solution."""
+    if solution._session is not None:
+        solution._session.assign(solution)
+    return solution
 
 
 def _drop_infinities(entries: dict[str, Any]) -> dict[str, Any]:

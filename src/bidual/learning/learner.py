@@ -28,6 +28,7 @@ from bidual.learning.summary import (
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
+from bidual.problem.modelling import compute_totals
 from bidual.world.policies import PolicySequence
 
 _FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
@@ -137,6 +138,7 @@ class Learner:
         rollouts = (knowledge.rollout(policy, number) for number, policy in enumerate(state.policies, 1))
         ran = PolicySequence(rollout.policy for rollout in rollouts)
         since = state.restarts.since
+        embedding = returned.embedding.sum(axis=0) if setup.problem.embedding.total else returned.embedding
         return Learned(
             **after.summary()._asdict(),
             sense="maximize" if setup.problem.maximises else "minimize",
@@ -149,7 +151,7 @@ class Learner:
             ),
             model=returned.mdp,
             knowledge=knowledge,
-            embedding=returned.embedding.sum(axis=0) if setup.problem.embedding.total else returned.embedding,
+            embedding=embedding,
             visits=returned.visits,
             assumptions=describe_assumptions(setup, knowledge),
             exploration=describe_exploration(setup),
@@ -161,6 +163,7 @@ class Learner:
             seconds=self.seconds,
             seed=setup.seed,
             delta=setup.split.delta,
+            totals=compute_totals(setup.problem, embedding),
             values_per_episode=None
             if state.values_per_episode is None
             else to_user_units(setup, state.values_per_episode),

@@ -23,8 +23,9 @@ from bidual.learning.outputs import (
 from bidual.learning.setup import LearnSetup
 from bidual.learning.summary import Summary, describe_output, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
-from bidual.problem.modelling import Line
-from bidual.solving.solve import solve
+from bidual.problem.modelling import Line, assign_values
+from bidual.solving.options import SolveOptions
+from bidual.solving.solve import solve_silently
 from bidual.storage import Claim, digest_policy, linear_rows, save_controlled, save_learned
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
@@ -122,6 +123,10 @@ class LearnSession(AbstractLearnSession):
         (seen,) = new.rounds
         return replace(seen, uniform=True) if self.further is None else self.further.extend(seen), knowledge
 
+    def assign(self, solution: Learned) -> None:
+        """Set the problem's variables to their values at the policy."""
+        assign_values(self.setup.problem, solution.embedding, self.returned.auxiliary)
+
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write evidence and claims to one file."""
         setup, policy = self.setup, solution.policy
@@ -172,7 +177,7 @@ class LearnSession(AbstractLearnSession):
         executed = [policy for policy in solution.executed if not isinstance(policy, ControlPolicy)]
         if len(executed) < len(solution.executed):
             raise ProblemError("regret is computed for finite models only: controllers have none to be evaluated in")
-        best = solve(self.setup.problem, truth)
+        best = solve_silently(self.setup.problem, truth, SolveOptions())
         psi = self.setup.problem.embedding.features.stage(truth.successors)
         optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
         if optimum is None:

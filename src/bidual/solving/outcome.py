@@ -2,7 +2,7 @@
 
 import abc
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bidual._base.status import Status
@@ -25,6 +25,7 @@ class AbstractOutcome(abc.ABC):
     plans: int
     seconds: float
     task: str | None
+    totals: Mapping[str, float]  # expected over an episode, of every signal by name
 
     @property
     def gap(self) -> float | None:
@@ -34,6 +35,16 @@ class AbstractOutcome(abc.ABC):
     def constraint(self, name: str) -> ConstraintResult:
         """The constraint called `name`, at the policy."""
         return find_constraint(name, self.constraints)
+
+    def __getitem__(self, name: str) -> float:
+        """Return the left side of the constraint called `name` (of its worst entry), else the total of that signal."""
+        for constraint in self.constraints:
+            if constraint.name == name:
+                return constraint.value
+        if name in self.totals:
+            return self.totals[name]
+        constraints = [constraint.name for constraint in self.constraints]
+        raise KeyError(f"no constraint or signal {name!r}; constraints: {constraints}, signals: {list(self.totals)}")
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class Solution(AbstractOutcome):
     lines: tuple[Line, ...]
     goal: Goal
     task: str | None = None
+    totals: Mapping[str, float] = field(default_factory=dict)  # expected, of every signal
     _session: AbstractSession | None = field(default=None, repr=False)
 
     def resolve(self, /, **values: Any) -> "Solution":  # noqa: ANN401 - run-time checks see the keywords as one dict

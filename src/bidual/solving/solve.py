@@ -13,7 +13,7 @@ from bidual.dual import AbstractDual, FollowTheLeader, GradientAscent, Reply
 from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.modelling import Problem, Value
+from bidual.problem.modelling import Problem, Value, assign_values, compute_totals
 from bidual.solving.first_order import solve_first_order
 from bidual.solving.options import SolveOptions
 from bidual.solving.result import solution_from
@@ -37,6 +37,9 @@ def solve(
 ) -> Solution:
     """Solve `problem` in a known model, to a certified gap.
 
+    Afterwards the problem's embedding and its other variables have values, those at the policy of the solution:
+    ``x.damage.value``. Every later call that returns a result for a problem over them replaces these values.
+
     Args:
         problem: the problem, over an embedding of this model's signals.
         mdp: the known model.
@@ -49,8 +52,13 @@ def solve(
         planner: the planner; `BackwardInduction()` by default.
         progress: called after every plan.
     """
-    started = time.perf_counter()
     options = SolveOptions(gap, relative, time_limit, max_plans, dual, planner, progress)
+    return _assign(problem, solve_silently(problem, mdp, options))
+
+
+def solve_silently(problem: Problem, mdp: TabularMDP, options: SolveOptions) -> Solution:
+    """Solve, and leave the values of the problem's variables as they are."""
+    started = time.perf_counter()
     program, world = prepare(problem, mdp)
     return _solve(problem, program, world, options, (), started)
 
@@ -71,7 +79,14 @@ class Session(AbstractSession):
         started = time.perf_counter()
         with self.problem.holding({**self.values, **values}):
             program = with_rounding(self.problem.program(), self.world.psi, self.world.mdp)
-            return _solve(self.problem, program, self.world, self.options, self.known, started)
+            solution = _solve(self.problem, program, self.world, self.options, self.known, started)
+        return _assign(self.problem, solution)
+
+
+def _assign(problem: Problem, solution: Solution) -> Solution:
+    """Set the problem's variables to their values at the policy of a solution, and return the solution."""
+    assign_values(problem, solution.embedding, solution.evidence.auxiliary)
+    return solution
 
 
 def _solve(
@@ -86,10 +101,11 @@ def _solve(
     values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     if isinstance(options.dual, GradientAscent | FollowTheLeader):
         solution = solve_first_order(problem, program, world, options, started)
-        return replace(solution, _session=Session(problem, world, options, (), values))
+        totals = compute_totals(problem, solution.embedding)
+        return replace(solution, totals=totals, _session=Session(problem, world, options, (), values))
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
     session = Session(problem, world, options, select_worth_keeping(found), values)
     solution = solution_from(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
-    return replace(solution, _session=session)
+    return replace(solution, totals=compute_totals(problem, solution.embedding), _session=session)

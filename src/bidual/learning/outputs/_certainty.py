@@ -39,6 +39,7 @@ class ReturnedPolicy(NamedTuple):
     visits: Float[np.ndarray, "H S"]
     gamma: Float[np.ndarray, "m"] | None
     plans: int
+    auxiliary: Float[np.ndarray, "a"]  # values of the problem's other variables
 
 
 @final
@@ -146,6 +147,7 @@ def _build_policy(
         visits=visits_of(instance.mdp, table),
         gamma=_multipliers(program, found),
         plans=found.plans,
+        auxiliary=found.duals.auxiliary,
     )
     return returned, table
 

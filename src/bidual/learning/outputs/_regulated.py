@@ -76,6 +76,7 @@ class Regulated:
             visits=np.zeros((knowledge.horizon, 0)),
             gamma=duals.gamma if program.is_linear and duals.feasible else None,
             plans=plans,
+            auxiliary=duals.auxiliary,
         )
 
     def _solve(

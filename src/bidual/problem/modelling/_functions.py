@@ -48,11 +48,11 @@ class Functions(AbstractFunctions):
         self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"], error: Float[np.ndarray, "n"]
     ) -> tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]:
         """Enclose f (row 0) and every g in interval arithmetic, or by convexity where an atom has no rule."""
-        leaves = {v.id: Hull(end, end) for v, end in _split_numbers(self.auxiliary, auxiliary)}
+        leaves = {v.id: Hull(end, end) for v, end in split_numbers(self.auxiliary, auxiliary)}
         low = np.where(error == 0, y, np.nextafter(y - error, -np.inf))  # one more rounding where there is one
         high = np.where(error == 0, y, np.nextafter(y + error, np.inf))
         for (variable, least), (_, most) in zip(
-            _split_numbers(self.images, low), _split_numbers(self.images, high), strict=True
+            split_numbers(self.images, low), split_numbers(self.images, high), strict=True
         ):
             leaves[variable.id] = Hull(least, most)
         found = []
@@ -142,11 +142,11 @@ class Functions(AbstractFunctions):
         return Hull(2 * here - high - slack, np.where(np.isnan(high), np.inf, high))
 
     def _assign(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> None:
-        for variable, value in (*_split_numbers(self.images, y), *_split_numbers(self.auxiliary, auxiliary)):
+        for variable, value in (*split_numbers(self.images, y), *split_numbers(self.auxiliary, auxiliary)):
             variable.value = value
 
 
-def _split_numbers(variables: Sequence[cp.Variable], numbers: np.ndarray) -> Iterator[tuple[cp.Variable, np.ndarray]]:
+def split_numbers(variables: Sequence[cp.Variable], numbers: np.ndarray) -> Iterator[tuple[cp.Variable, np.ndarray]]:
     """Yield every variable with its part of a vector, in its own shape."""
     start = 0
     for variable in variables:

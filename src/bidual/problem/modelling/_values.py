@@ -1,0 +1,31 @@
+"""Values of the CVXPY variables of a problem, so that users read results off their own expressions."""
+
+import cvxpy as cp
+import numpy as np
+from jaxtyping import Float
+
+from bidual.problem.features.embedding import Embedding
+from bidual.problem.modelling._functions import split_numbers
+from bidual.problem.modelling._problem import Problem
+
+
+def assign_values(problem: Problem, embedding: Float[np.ndarray, "..."], auxiliary: Float[np.ndarray, "a"]) -> None:
+    """Set the embedding and the auxiliary variables of a problem to these values."""
+    problem.embedding.value = embedding
+    for variable, value in split_numbers(_find_auxiliary(problem), auxiliary):
+        # Declared signs and bounds are kept within a tolerance only; CVXPY accepts no value beyond them.
+        variable.project_and_assign(value)
+
+
+def compute_totals(problem: Problem, embedding: Float[np.ndarray, "..."]) -> dict[str, float]:
+    """Compute the expected total over an episode of every signal, by name, from an embedding."""
+    totals = embedding if problem.embedding.total else embedding.sum(axis=0)
+    parts = problem.embedding.features.parts
+    return {part.name: float(totals[part.position]) for part in parts if part.shape == ()}
+
+
+def _find_auxiliary(problem: Problem) -> tuple[cp.Variable, ...]:
+    """Return the auxiliary variables in the order of their numbers, which is that of `lift`."""
+    parts = (problem.objective, *problem.constraints.values())
+    found = {variable.id: variable for part in parts for variable in part.variables()}
+    return tuple(variable for variable in found.values() if not isinstance(variable, Embedding))
