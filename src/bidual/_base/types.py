@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import BidualError
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Successors:
 @dataclass(frozen=True, eq=False)
 class Episode:
     """H steps of one policy in an environment: states with the last arrival, actions and observed signals."""
+
+    __repr__ = describe_briefly
 
     states: Int[np.ndarray, "arrivals"]
     actions: Int[np.ndarray, "H"]

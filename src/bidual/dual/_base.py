@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram, ConvexProgram, VariationalProgram
@@ -29,6 +30,8 @@ class Bound(NamedTuple):
 @dataclass(frozen=True, eq=False, slots=True)
 class Duals(Generic[Memory]):
     """The state of a dual player between plans; `memory` is private to the player."""
+
+    __repr__ = describe_briefly
 
     theta: Float[np.ndarray, "H d"]  # the cost that the next plan is to minimise
     soft: bool  # whether the next plan is the soft policy, not the cheapest

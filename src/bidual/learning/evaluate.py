@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw, Purpose, check_seed
 from bidual.certificate.bounds import Alone
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Estimates of a policy from fresh episodes; all intervals hold at once with probability 1 - delta."""
+
+    __repr__ = describe_briefly
 
     sense: str
     output: Output

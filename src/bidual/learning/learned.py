@@ -81,7 +81,7 @@ class AbstractLearnSession(abc.ABC):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Learned(AbstractOutcome):
     """The result of `learn`.
 

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import Episode
 from bidual.certificate.bounds import Executed, Restarts
 from bidual.learning.identity import check_identity, write_identity
@@ -22,6 +23,8 @@ from bidual.world.policies import Played, PolicySequence
 @dataclass(frozen=True, eq=False)
 class LearnState:
     """A state of a run; a run that resumes from it ends exactly as if it had never stopped."""
+
+    __repr__ = describe_briefly
 
     loop: LoopState
     executed: Executed  # values of the episodes counted so far

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from bidual._base.brief import describe_briefly
 from bidual._base.status import Status
 from bidual.certificate import Certificate
 from bidual.certificate.constraints import (
@@ -46,6 +47,8 @@ class Interval:
 @dataclass(frozen=True, eq=False)
 class Output:
     """A returned policy with the estimates from its own episodes, in the user's sense and units."""
+
+    __repr__ = describe_briefly
 
     name: str
     policy: AbstractPolicy

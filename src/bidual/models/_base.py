@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray
 from bidual.problem.features import Psi
 from bidual.world.policies import ControlPolicy, DeterministicPolicy
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Layout:
     """psi over the R states of a model, in the planner's order, and the way between R and all S states."""
+
+    __repr__ = describe_briefly
 
     psi: Psi
     signals: Float[DeviceArray, "steps d A R"]

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.problem.features import Psi
@@ -22,6 +23,8 @@ from bidual.world.policies import DeterministicPolicy
 @dataclass(frozen=True, eq=False)
 class Known(AbstractModel):
     """A known model, restricted to the R reachable states; constructed by `known`."""
+
+    __repr__ = describe_briefly
 
     states: Int[DeviceArray, "next K A R"]
     probabilities: Float[DeviceArray, "law K A R"]

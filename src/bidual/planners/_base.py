@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray
 from bidual.models import AbstractModel, Layout
 from bidual.world.policies import ControlPolicy
@@ -25,6 +26,8 @@ else:
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The answer to one linear cost theta: the cheapest policy or, on request, the soft one."""
+
+    __repr__ = describe_briefly
 
     actions: Actions  # ``model.policy`` turns them into a policy
     embedding: Float[np.ndarray, "H d"]  # (H, 0) once only its image is needed

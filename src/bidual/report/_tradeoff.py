@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, new_figure, set_title
 
@@ -29,6 +30,8 @@ class Trade:
         upper: likewise.
         constraints: (value, limit) of every constraint, by name.
     """
+
+    __repr__ = describe_briefly
 
     at: float
     value: float | None

@@ -5,6 +5,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bidual._base.brief import shorten
 from bidual._base.status import Status
 from bidual._base.version import __version__
 from bidual.certificate.constraints import Conflict, ConstraintResult, find_constraint
@@ -52,6 +53,12 @@ class AbstractOutcome(abc.ABC):
 
     def __str__(self) -> str:
         return format_facts(self._title(), self._summary())
+
+    def __repr__(self) -> str:
+        ends = ", ".join(f"{name} {end:.6g}" for name in ("lower", "upper") if (end := getattr(self, name)) is not None)
+        kept = ", ".join(constraint.name for constraint in self.constraints) or "none"
+        facts = f"{self.status}, {self.sense} {self.value:.6g}{ends and f', {ends}'}, constraints: {shorten(kept, 200)}"
+        return f"{type(self).__name__}({facts})"
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"

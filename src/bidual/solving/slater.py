@@ -14,6 +14,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.zero import Equality
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual._base.status import Status
 from bidual.certificate.constraints import Conflict
@@ -41,6 +42,8 @@ class Slater:
     None where no such policy was found; then the status is `infeasible` if there is none and `undecided` if the search
     ended first.
     """
+
+    __repr__ = describe_briefly
 
     status: Status
     room: float | None

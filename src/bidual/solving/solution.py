@@ -45,7 +45,7 @@ class AbstractSession(abc.ABC):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(AbstractOutcome):
     """The result of `solve`.
 

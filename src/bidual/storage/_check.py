@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from cvxpy.error import DCPError
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import BidualError
 from bidual.certificate import Certificate
 from bidual.certificate.constraints import Goal
@@ -23,6 +24,8 @@ MALFORMED = (
 @dataclass(frozen=True, eq=False)
 class Check:
     """A saved solution whose certificate was derived again and agrees with the file's claims."""
+
+    __repr__ = describe_briefly
 
     claims: dict[str, Any]
     certificate: Certificate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import TaskError
 from bidual._base.spelling import list_possible
 from bidual.models import Declaration
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Grid:
     """The map of a model, for figures: one character per cell, at most one cell per state."""
+
+    __repr__ = describe_briefly
 
     rows: tuple[str, ...]
     cells: Int[np.ndarray, "S"]  # row-major index of each state's cell, or -1 for a state that is nowhere
@@ -49,6 +52,8 @@ class Picture:
         seconds: how long a step lasts.
     """
 
+    __repr__ = describe_briefly
+
     names: tuple[str, ...]
     controls: tuple[str, ...]
     angle: tuple[int, int] | None = None
@@ -69,6 +74,8 @@ class Task:
     Where the problem is over observations of an environment, `env` is that environment and `mdp` its hidden model: such
     a task can be learned and not solved.
     """
+
+    __repr__ = describe_briefly
 
     problem: Problem
     finite: TabularMDP | None  # None where states are vectors
@@ -94,6 +101,8 @@ class Entry:
     Families say what a learner is told: "tabular", of counted states; "class", a class of laws; "latent", states that
     are hidden in vectors; "control", vectors that move under controls.
     """
+
+    __repr__ = describe_briefly
 
     name: str
     summary: str

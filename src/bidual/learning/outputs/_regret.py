@@ -11,6 +11,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Psi
@@ -25,6 +26,8 @@ _MOST_TIMES = 200  # times at curved problems, where each takes an evaluation of
 @dataclass(frozen=True, eq=False)
 class Regret:
     """Sums over the first `episodes` episodes; the objective in its minimising form, one column per constraint row."""
+
+    __repr__ = describe_briefly
 
     episodes: Int[np.ndarray, "n"]
     regret: Float[np.ndarray, "n"]

@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.keys import Draw
 from bidual.dual import FullyCorrective
 from bidual.loop.primal_dual import primal_dual
@@ -26,6 +27,8 @@ class Choice:
     `expected` is the embedding of the policy in the dynamics that it was planned in, not in the true ones; None without
     a plan, or where plans stay in use and only their policies are kept.
     """
+
+    __repr__ = describe_briefly
 
     policy: Played
     plans: int

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
+from bidual._base.brief import describe_briefly
 from bidual._base.checksum import checksum
 from bidual._base.errors import EnvError, ModelError
 from bidual._base.types import Episode
@@ -58,6 +59,8 @@ class LowRank(AbstractDeclaration):
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it has one, else learned.
     """
+
+    __repr__ = describe_briefly
 
     phis: Iterable[Any]
     mus: Iterable[Any]
@@ -124,6 +127,8 @@ class LowRank(AbstractDeclaration):
 @dataclass(frozen=True, eq=False)
 class ClassKnowledge(AbstractCounted):
     """Knowledge from likelihoods of the candidates of every step."""
+
+    __repr__ = describe_briefly
 
     factors: tuple[Factors, ...]
     likelihoods: Float[np.ndarray, "H n"]

@@ -7,6 +7,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray, at_step, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.models.classes._factors import Factors
@@ -99,6 +100,8 @@ _LISTED = 12  # steps that are listed one by one
 @dataclass(frozen=True)
 class Candidates:
     """Numbers of candidates of every step that may still be true, and of all its candidates."""
+
+    __repr__ = describe_briefly
 
     left: tuple[int, ...]
     of: tuple[int, ...]

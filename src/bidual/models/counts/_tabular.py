@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
@@ -46,6 +47,8 @@ class Tabular(AbstractDeclaration):
         stationary: whether the law is the same at every step of an episode. Where it is not, every step has counts of
             its own, which takes about H times as many episodes.
     """
+
+    __repr__ = describe_briefly
 
     support: ArrayLike | TabularMDP | None = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
@@ -87,6 +90,8 @@ class Tabular(AbstractDeclaration):
 @dataclass(frozen=True, eq=False)
 class Knowledge(AbstractCounted):
     """Knowledge from counts alone: every row of transitions has a set of laws of its own."""
+
+    __repr__ = describe_briefly
 
     def update(self, *episodes: Episode) -> "Knowledge":
         """Learn from episodes; raise where one contradicts a declaration."""

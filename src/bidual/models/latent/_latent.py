@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
@@ -87,6 +88,8 @@ class Latent(AbstractDeclaration):
 @dataclass(frozen=True, eq=False)
 class LatentKnowledge(AbstractCounted):
     """Knowledge from decoded episodes. Its counts are those of the latents as the current decoder assigns them."""
+
+    __repr__ = describe_briefly
 
     declared: Latent
     reader: Reader

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from bidual._base.brief import describe_briefly
 from bidual._base.checksum import checksum
 from bidual._base.errors import ModelError
 from bidual._base.types import Episode
@@ -46,6 +47,8 @@ class LinearMDP(AbstractDeclaration):
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it has one, else learned.
     """
+
+    __repr__ = describe_briefly
 
     phi: ArrayLike
     bound: float | None = None
@@ -101,6 +104,8 @@ class LinearMDP(AbstractDeclaration):
 @dataclass(frozen=True, eq=False)
 class LinearKnowledge(AbstractCounted):
     """Knowledge from the ridge estimate of mu, which is a function of the counts."""
+
+    __repr__ = describe_briefly
 
     phi: Float[np.ndarray, "step S A d"]
     stationary: bool

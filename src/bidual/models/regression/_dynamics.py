@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bidual._base.brief import describe_briefly
 from bidual.models._base import AbstractModel
 from bidual.problem.features import Computed
 from bidual.world.policies import ControlPolicy
@@ -24,6 +25,8 @@ from bidual.world.policies import ControlPolicy
 @dataclass(frozen=True, eq=False)
 class Stage:
     """The features, the horizon and the start states of a control problem."""
+
+    __repr__ = describe_briefly
 
     features: Computed
     horizon: int
@@ -74,6 +77,8 @@ class Simulated(AbstractDynamics):
 
     With `extras` the function has them as a third argument: a family of laws to choose from.
     """
+
+    __repr__ = describe_briefly
 
     low: Float[Any, "m"]
     high: Float[Any, "m"]

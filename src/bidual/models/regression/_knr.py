@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.checksum import checksum
 from bidual._base.errors import EnvError, ModelError, ProblemError
 from bidual._base.types import Episode
@@ -121,6 +122,8 @@ class KNR(AbstractDeclaration):
 @dataclass(frozen=True, eq=False)
 class ControlKnowledge(AbstractKnowledge):
     """Knowledge from episodes of vectors and controls: a regression, and first states."""
+
+    __repr__ = describe_briefly
 
     declared: KNR
     features: Computed

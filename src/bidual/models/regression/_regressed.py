@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bidual._base.brief import describe_briefly
 from bidual.models.regression._dynamics import AbstractDynamics, into_ball
 from bidual.models.regression._ellipsoid import Ellipsoid
 from bidual.models.regression._regression import Posterior
@@ -31,6 +32,8 @@ class Regressed(AbstractDynamics):
 
     Several of one kind can be stacked (`jax.tree.map`) and planned in at once (`jax.vmap`).
     """
+
+    __repr__ = describe_briefly
 
     phi: AbstractMap
     W: Float[Any, "... n d"]

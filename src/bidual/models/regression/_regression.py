@@ -31,6 +31,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -40,6 +41,8 @@ _EPS = float(np.finfo(np.float64).eps)
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Sufficient statistics of the regression."""
+
+    __repr__ = describe_briefly
 
     gram: Float[np.ndarray, "d d"]  # F'F
     cross: Float[np.ndarray, "n d"]  # Y'F
@@ -71,6 +74,8 @@ def no_moments(n: int, d: int) -> Moments:
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """The posterior of W: an estimate, and an ellipsoid around every row of it."""
+
+    __repr__ = describe_briefly
 
     moments: Moments
     ridge: float  # lambda

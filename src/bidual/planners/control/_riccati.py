@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 
 _CURVED = 1e-10  # least eigenvalue of a Hessian with diagonal 1 that counts as positive
@@ -38,6 +39,8 @@ class RiccatiLaws(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class LinearQuadratic:
     """A linear-quadratic problem of H steps; all its parts may depend on the step."""
+
+    __repr__ = describe_briefly
 
     A: Float[np.ndarray, "H n n"]
     B: Float[np.ndarray, "H n m"]

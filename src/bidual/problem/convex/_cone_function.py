@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._clarabel import run_clarabel
 from bidual.problem.convex._cones import EPS
@@ -36,6 +37,8 @@ class ConeFunction(AbstractFunction):
         declared: a known Lipschitz constant on K. Without it, one that holds everywhere is computed, if there is any:
             a norm has one, a square has none.
     """
+
+    __repr__ = describe_briefly
 
     form: ConicForm
     K: AbstractCompact

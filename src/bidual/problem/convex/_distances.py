@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import root_scalar
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._cones import EPS
 from bidual.problem.convex._function import AbstractFunction, Cut
@@ -28,6 +29,8 @@ _SPAN = 1e-40  # roots below this share of the largest one are 0: the maximiser 
 @dataclass(frozen=True, eq=False)
 class SquaredDistance(AbstractFunction):
     """weight * |x - target|^2."""
+
+    __repr__ = describe_briefly
 
     target: Float[np.ndarray, "n"]
     K: AbstractCompact
@@ -68,6 +71,8 @@ class SquaredDistance(AbstractFunction):
 @dataclass(frozen=True, eq=False)
 class DistanceToBox(AbstractFunction):
     """The Euclidean distance to {x: lower <= x <= upper}; bounds may be infinite."""
+
+    __repr__ = describe_briefly
 
     lower: Float[np.ndarray, "n"]
     upper: Float[np.ndarray, "n"]
@@ -120,6 +125,8 @@ class DistanceToBox(AbstractFunction):
 class Distance(AbstractFunction):
     """The Euclidean distance |x - target|."""
 
+    __repr__ = describe_briefly
+
     target: Float[np.ndarray, "n"]
     K: AbstractCompact
 
@@ -153,6 +160,8 @@ class Distance(AbstractFunction):
 @dataclass(frozen=True, eq=False)
 class DistanceToBall(AbstractFunction):
     """The Euclidean distance to {x: |x - center| <= radius}."""
+
+    __repr__ = describe_briefly
 
     center: Float[np.ndarray, "n"]
     radius: float

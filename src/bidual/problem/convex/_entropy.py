@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp, xlogy
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._cones import EPS
 from bidual.problem.convex._function import AbstractFunction, Cut
@@ -25,6 +26,8 @@ class NegativeEntropy(AbstractFunction):
     Its slope has no bound near 0, so it has no Lipschitz constant: dual steps of bounded length do not work for it.
     Follow the leader instead (spec 2): a = the gradient at the running average.
     """
+
+    __repr__ = describe_briefly
 
     K: AbstractCompact
     scale: float = 1.0

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual._base.types import float64
 from bidual.problem.convex._cones import EPS
@@ -36,6 +37,8 @@ class Function(AbstractFunction):
         lipschitz: a Euclidean Lipschitz constant on K. It is never guessed: algorithms that need one fail without it.
         gradient: a subgradient, where JAX's own is not finite (the norm at 0) or not wanted.
     """
+
+    __repr__ = describe_briefly
 
     rule: Rule
     K: AbstractCompact

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.optimize import linprog
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._cones import EPS
 from bidual.problem.convex._function import AbstractFunction, Cut
@@ -21,6 +22,8 @@ _LP_TOLERANCES = (1e-10, 1e-7)  # the least that HiGHS accepts; its default, whe
 @dataclass(frozen=True, eq=False)
 class Affine(AbstractFunction):
     """weights.x + constant."""
+
+    __repr__ = describe_briefly
 
     weights: Float[np.ndarray, "n"]
     constant: float
@@ -57,6 +60,8 @@ class Affine(AbstractFunction):
 @dataclass(frozen=True, eq=False)
 class MaxAffine(AbstractFunction):
     """max_i W_i.x + b_i."""
+
+    __repr__ = describe_briefly
 
     W: Float[np.ndarray, "k n"]
     b: Float[np.ndarray, "k"]

@@ -12,6 +12,7 @@ from typing import TypeVar, final
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bidual._base.brief import describe_briefly
 from bidual.problem.convex._conic import ConicForm
 from bidual.problem.convex._image import Image
 
@@ -96,6 +97,8 @@ class AbstractProgram(AbstractRows):
 @dataclass(frozen=True, eq=False)
 class AffineProgram(AbstractProgram):
     """min objective.Psi + offset  s.t.  rows_i.Psi <= limits_i, or == where `equality`."""
+
+    __repr__ = describe_briefly
 
     objective: Float[np.ndarray, "H d"]
     offset: float
@@ -210,6 +213,8 @@ class ConvexProgram(AbstractProgram):
     the one where only the inequalities may be violated; both are None where there is nothing to violate. `smooth` is
     present where every function has derivatives.
     """
+
+    __repr__ = describe_briefly
 
     image: Image
     functions: AbstractFunctions

@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._function import AbstractFunction, Cut
 from bidual.problem.convex._sets import AbstractCompact
@@ -15,6 +16,8 @@ from bidual.problem.convex._sets import AbstractCompact
 @dataclass(frozen=True, eq=False)
 class Scaled(AbstractFunction):
     """factor * function(x) + constant, with factor > 0."""
+
+    __repr__ = describe_briefly
 
     function: AbstractFunction
     factor: float

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._fill import fill, lift
 from bidual.problem.convex._vectors import check_vector
@@ -91,6 +92,8 @@ class AbstractCompact(abc.ABC):
 @dataclass(frozen=True, eq=False)
 class Box(AbstractCompact):
     """{x: lower <= x <= upper}."""
+
+    __repr__ = describe_briefly
 
     lower: Float[np.ndarray, "n"]
     upper: Float[np.ndarray, "n"]
@@ -208,6 +211,8 @@ class Simplex(AbstractCompact):
 @dataclass(frozen=True, eq=False)
 class Product(AbstractCompact):
     """Points of several sets, one after the other."""
+
+    __repr__ = describe_briefly
 
     parts: tuple[AbstractCompact, ...]
     size: int = field(init=False)

@@ -15,6 +15,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
 from bidual.problem.convex._function import AbstractFunction
 from bidual.problem.convex._image import Image
@@ -69,6 +70,8 @@ class SlaterPoint:
 @dataclass(frozen=True, eq=False)
 class VariationalProgram(AbstractRows):
     """min f(y)  s.t.  g_i(y) <= 0 (or == 0),  y the image of an embedding."""
+
+    __repr__ = describe_briefly
 
     image: Image
     f: Term

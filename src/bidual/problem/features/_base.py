@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.types import Successors, at_step
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Psi:
     Signals are arrays. Visits (one indicator per state) and occupancies (one per state and action) are only named:
     as arrays they would hold S^2 A numbers, nearly all of them 0.
     """
+
+    __repr__ = describe_briefly
 
     signals: Float[np.ndarray, "steps d S A"]
     visits: bool = False
@@ -95,6 +98,8 @@ class Observed:
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """psi without a known model: arrays over (state, action), arrays on arrival, and signals of an environment."""
+
+    __repr__ = describe_briefly
 
     stage: Float[np.ndarray, "steps d S A"]  # 0 for the signals that are in the other pieces
     arrivals: tuple[tuple[int, Float[np.ndarray, "_ S A S"]], ...] = ()  # with the position; 1 or H steps each

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual._base.types import Successors
 from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observed, Pieces, Psi
@@ -29,6 +30,8 @@ class Quadratic(NamedTuple):
 class Signal:
     """A function of one transition; constructed by `signal`, `rbf` or `quadratic`."""
 
+    __repr__ = describe_briefly
+
     function: Function
     low: float
     high: float
@@ -47,6 +50,8 @@ class Signal:
 @dataclass(frozen=True, eq=False)
 class Computed(AbstractFeatures):
     """One part per named function; every number of it is a feature. After the end of an episode all are 0."""
+
+    __repr__ = describe_briefly
 
     names: tuple[str, ...]
     signals: tuple[Signal, ...]

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual._base.types import Successors, at_step
 from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observed, Pieces, Psi
@@ -18,6 +19,8 @@ from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observe
 class Arrival:
     """An array explicitly marked as paid on arrival; constructed by `on_arrival`."""
 
+    __repr__ = describe_briefly
+
     values: Float[np.ndarray, "..."]
 
 
@@ -25,6 +28,8 @@ class Arrival:
 @dataclass(frozen=True, eq=False)
 class Signals(AbstractFeatures):
     """One feature per named signal."""
+
+    __repr__ = describe_briefly
 
     names: tuple[str, ...]
     arrays: tuple[Arrival | Observed | Float[np.ndarray, "..."], ...]

@@ -9,6 +9,7 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
 
+from bidual._base.brief import shorten
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features.embedding import Embedding
@@ -89,7 +90,7 @@ class Problem:
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits) or "none"
-        return f"Problem({self.objective}, constraints: {names})"
+        return f"Problem({shorten(str(self.objective), 200)}, constraints: {shorten(names, 150)})"
 
 
 def _constraints_by_name(constraints: Constraints) -> dict[str, cp.Constraint]:

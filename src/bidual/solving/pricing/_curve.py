@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual._base.status import Status
 from bidual._base.version import __version__
 
@@ -36,6 +37,8 @@ class Curve:
     is its value at an optimum without the limit, so that limits beyond it cost nothing. Each is None where it is not
     known: the far end of a function that is not linear, or all of them where the other constraints clash.
     """
+
+    __repr__ = describe_briefly
 
     constraint: str
     relation: str

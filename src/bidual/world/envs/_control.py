@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import EnvError, PolicyError
 from bidual._base.keys import Draw
 from bidual._base.types import DeviceArray, Episode, float64
@@ -35,6 +36,8 @@ class ControlEnvironment(AbstractEnvironment):
 
     With `discrete` actions there are as many controls as actions: that of the action taken is 1, the others are 0.
     """
+
+    __repr__ = describe_briefly
 
     env: Playable
     horizon: int

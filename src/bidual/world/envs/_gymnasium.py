@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Bool
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import PolicyError
 from bidual._base.keys import Draw
 from bidual._base.types import Episode
@@ -30,6 +31,8 @@ class GymnasiumEnvironment(AbstractEnvironment):
     States keep their order. One is added at the end: there a terminated episode stays until the horizon, with action
     0 and every signal 0, so that all episodes are equally long.
     """
+
+    __repr__ = describe_briefly
 
     env: Playable
     horizon: int

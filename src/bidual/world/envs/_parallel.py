@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, final, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import BidualError, EnvError, ModelError
 from bidual._base.keys import Draw
 from bidual._base.types import Episode
@@ -56,6 +57,8 @@ class Submits(Protocol):
 @dataclass(frozen=True, eq=False)
 class Parallel(AbstractEnvironment):
     """A Gymnasium environment in this process and in every worker of an executor; constructed by `parallel`."""
+
+    __repr__ = describe_briefly
 
     local: GymnasiumEnvironment
     executor: Submits = field(repr=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import EnvError, PolicyError
 from bidual._base.keys import Draw
 from bidual._base.types import Episode
@@ -29,6 +30,8 @@ class RichEnvironment(AbstractEnvironment):
     Its states are the latents of its policies, one more that nothing is ever decoded to, and at the end one where a
     terminated episode stays until the horizon, with action 0, every signal 0, and zeros as observations.
     """
+
+    __repr__ = describe_briefly
 
     env: Playable
     horizon: int

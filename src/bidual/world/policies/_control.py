@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base import archive
+from bidual._base.brief import describe_briefly
 from bidual._base.errors import PolicyError
 from bidual.world.policies._base import AbstractPolicy, Actor
 
@@ -55,6 +56,8 @@ class AbstractController(abc.ABC):
 class AffineFeedback(AbstractController):
     """u = u_h + K_h (s - s_h): controls along a nominal path, and gains against deviations from it."""
 
+    __repr__ = describe_briefly
+
     controls: Float[np.ndarray, "H m"]
     states: Float[np.ndarray, "H n"]
     gains: Float[np.ndarray, "H m n"]
@@ -93,6 +96,8 @@ class RandomControls(AbstractController):
 
     Independent noise would cancel out within a few steps and explore nothing.
     """
+
+    __repr__ = describe_briefly
 
     horizon: int
     dimension: int

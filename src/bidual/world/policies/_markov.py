@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.brief import describe_briefly
 from bidual.world.policies._base import AbstractPolicy, Actor
 
 
@@ -47,6 +48,8 @@ class MarkovPolicy(AbstractPolicy):
 @dataclass(frozen=True, eq=False)
 class DeterministicPolicy(AbstractPolicy):
     """One action per step and state, as in a plan."""
+
+    __repr__ = describe_briefly
 
     actions: Int[np.ndarray, "H S"]
     num_actions: int

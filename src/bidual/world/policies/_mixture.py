@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.brief import shorten
 from bidual._base.errors import PolicyError
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._control import ControlPolicy
@@ -60,7 +61,8 @@ class Mixture(AbstractPolicy):
     def __repr__(self) -> str:
         kinds = {_KIND_NAMES[type(member)] for member in self.members}
         what = kinds.pop() if len(kinds) == 1 else "policies"
-        return f"Mixture({len(self.members)} {what}, weights {np.round(self.weights, 4)})"
+        weights = shorten(str(np.round(self.weights, 4)).replace("\n", ""), 200)
+        return f"Mixture({len(self.members)} {what}, weights {weights})"
 
 
 Played = DeterministicPolicy | DecodedPolicy | ControlPolicy  # the policies of episodes while learning
