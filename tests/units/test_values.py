@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.problem.modelling import assign_values
 from tests.learning import SHAPE
 
 H, S, A = SHAPE
@@ -47,6 +48,9 @@ def test_auxiliary_variables_have_values_within_their_bounds():
     assert extra.value.min() >= 0
     assert extra.value.max() <= 0.25
     assert x.damage.value <= extra.value[0] + room.value + 1e-6
+    assign_values(problem, solution.embedding, np.zeros(0))  # as where no search found them
+    assert str(room.value) == "nan"
+    assert str(extra.value) == "[nan nan]"
 
 
 def test_the_last_result_wins():

@@ -9,11 +9,12 @@ _MOST_OF_FIELD = 60
 _MOST_ENTRIES = 4  # of a collection or an array that is written out
 
 
-def describe_briefly(thing: object) -> str:
-    """Describe a dataclass by its fields: arrays and long collections by their size, parts by their class."""
-    names = (field.name for field in fields(cast(Any, thing)) if field.repr)
-    text = ", ".join(f"{name}={_describe_field(getattr(thing, name))}" for name in names)
-    return f"{type(thing).__name__}({shorten(text, MOST - len(type(thing).__name__) - 2)})"
+def describe_briefly(self: object) -> str:
+    """Describe a dataclass, whose ``__repr__`` this is: arrays and long collections by their size, parts by class."""
+    kind = type(self).__name__
+    names = (field.name for field in fields(cast(Any, self)) if field.repr)
+    text = ", ".join(f"{name}={_describe_field(getattr(self, name))}" for name in names)
+    return f"{kind}({shorten(text, MOST - len(kind) - 2)})"
 
 
 def shorten(text: str, most: int = MOST) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
+from bidual._base.html import format_html_table
 from bidual._base.keys import Draw, Purpose, check_seed
 from bidual.certificate.bounds import Alone
 from bidual.certificate.constraints import ConstraintResult
@@ -15,6 +16,7 @@ from bidual.learning.setup import check_counts, set_up
 from bidual.learning.summary import Interval, Output, constraints_at, describe_constraint, describe_output
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
+from bidual.solving.outcome import format_facts
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import AbstractPolicy
@@ -53,13 +55,18 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.output.episodes} fresh episodes, seed {self.seed}; all intervals hold at once with probability "
-            f"{1 - self.delta:.6g}",
-            f"  {'objective':<12} {self.sense}: {self.objective}",
-        ]
+        return format_facts(self._title(), self._facts())
+
+    def _repr_html_(self) -> str:
+        return format_html_table(self._title(), self._facts())
+
+    def _title(self) -> str:
+        intervals = f"all intervals hold at once with probability {1 - self.delta:.6g}"
+        return f"{self.output.episodes} fresh episodes, seed {self.seed}; {intervals}"
+
+    def _facts(self) -> list[tuple[str, str]]:
         texts = (describe_constraint(one, self.output.constraints[one.name]) for one in self.constraints)
-        return "\n".join([*lines, *(f"  {'constraint':<12} {text}" for text in texts)])
+        return [("objective", f"{self.sense}: {self.objective}"), *(("constraint", text) for text in texts)]
 
     def _row(self, constraint: ConstraintResult) -> dict[str, Any]:
         bound = constraint.violation_upper

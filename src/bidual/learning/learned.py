@@ -15,7 +15,7 @@ from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.outputs import Regret
 from bidual.learning.summary import Output, describe_constraint
 from bidual.models import AbstractKnowledge, Candidates
-from bidual.solving.outcome import AbstractOutcome, format_facts
+from bidual.solving.outcome import AbstractOutcome, Records, format_facts
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
@@ -186,6 +186,10 @@ class Learned(AbstractOutcome):
     def describe(self) -> str:
         """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
         return format_facts(self._title(), self._facts())
+
+    def _list_history(self) -> Records:
+        names = ("episodes", "bound", "reached", "gap", "violation", "plans", "seconds", "candidates")
+        return self.history, names
 
     def _title(self) -> str:
         if self.status is Status.UNDECIDED:

@@ -1,15 +1,24 @@
 """What `Solution` and `Learned` have in common: bounds, constraints by name, and their forms as text, HTML and JSON."""
 
 import abc
-import html
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
 
 from bidual._base.brief import shorten
+from bidual._base.errors import ProblemError
+from bidual._base.frames import build_frame, build_frame_of_records
+from bidual._base.html import format_html_table
 from bidual._base.status import Status
 from bidual._base.version import __version__
 from bidual.certificate.constraints import Conflict, ConstraintResult, find_constraint
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Records = tuple[Sequence[object], Sequence[str]]
 Facts = Sequence[tuple[str, str]]  # labelled lines
 
 
@@ -23,6 +32,7 @@ class AbstractOutcome(abc.ABC):
     upper: float | None
     constraints: tuple[ConstraintResult, ...]
     conflict: Conflict | None
+    visits: Float[np.ndarray, "H S"]
     plans: int
     seconds: float
     task: str | None
@@ -61,12 +71,23 @@ class AbstractOutcome(abc.ABC):
         return f"{type(self).__name__}({facts})"
 
     def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
-        rows = "".join(
-            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(text)}</td></tr>"
-            for label, text in self._facts()
-        )
-        return f"<table><caption {left}><b>{html.escape(self._title())}</b></caption>{rows}</table>"
+        return format_html_table(self._title(), self._facts())
+
+    @abc.abstractmethod
+    def _list_history(self) -> Records:
+        """Return the states of the search or of the learning, and the names of their values."""
+
+    def to_frame(self, table: str = "visits") -> "DataFrame":
+        """Return a frame of pandas: the probability of every state that is visited, by step, or the history of bounds.
+
+        The actions of the policy are a frame of its own, ``solution.policy.to_frame()``.
+        """
+        if table == "visits":
+            steps, states = np.nonzero(self.visits)
+            return build_frame({"step": steps, "state": states, "probability": self.visits[steps, states]})
+        if table == "history":
+            return build_frame_of_records(*self._list_history())
+        raise ProblemError(f"to_frame has the tables 'visits' and 'history'; got {table!r}")
 
     @abc.abstractmethod
     def _title(self) -> str:

@@ -14,7 +14,7 @@ from bidual._base.status import Status
 from bidual.certificate import Evidence
 from bidual.certificate.constraints import Conflict, ConstraintResult, Goal
 from bidual.problem.modelling import Line, Value
-from bidual.solving.outcome import AbstractOutcome
+from bidual.solving.outcome import AbstractOutcome, Records
 from bidual.storage import save
 from bidual.world.policies import MarkovPolicy, Mixture
 
@@ -97,6 +97,9 @@ class Solution(AbstractOutcome):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
         save(path, self.evidence, self.lines, self.goal, self.to_dict())
+
+    def _list_history(self) -> Records:
+        return self.history, ("plans", "lower", "upper", "gap", "violation", "seconds")
 
     def _title(self) -> str:
         return f"{self.status}: {self.status.message}"

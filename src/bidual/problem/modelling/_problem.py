@@ -11,6 +11,7 @@ from cvxpy.constraints.zero import Equality
 
 from bidual._base.brief import shorten
 from bidual._base.errors import ProblemError
+from bidual._base.html import format_html_table
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling._auxiliary import add_declared_bounds
@@ -87,6 +88,14 @@ class Problem:
             for what, part in _label_parts(self.objective, self._constraints_by_name):
                 check_finite(what, part)
         return self._compiled.program()
+
+    def _repr_html_(self) -> str:
+        x = self.embedding
+        parts = ", ".join(part.name for part in x.features.parts)
+        whole = "totals" if x.total else "values by step"
+        rows = [("objective", shorten(str(self.objective)))]
+        rows += [(name, shorten(str(constraint))) for name, constraint in self.constraints.items()]
+        return format_html_table("Problem", [*rows, ("embedding", f"{whole} over {x.horizon} steps: {shorten(parts)}")])
 
     def __repr__(self) -> str:
         names = ", ".join(limit.name for limit in self.limits) or "none"

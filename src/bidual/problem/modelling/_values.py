@@ -12,7 +12,10 @@ from bidual.problem.modelling._problem import Problem
 def assign_values(problem: Problem, embedding: Float[np.ndarray, "..."], auxiliary: Float[np.ndarray, "a"]) -> None:
     """Set the embedding and the auxiliary variables of a problem to these values."""
     problem.embedding.value = embedding
-    for variable, value in split_numbers(_find_auxiliary(problem), auxiliary):
+    variables = _find_auxiliary(problem)
+    if auxiliary.size != sum(variable.size for variable in variables):
+        auxiliary = np.full(sum(variable.size for variable in variables), np.nan)  # not known
+    for variable, value in split_numbers(variables, auxiliary):
         # Declared signs and bounds are kept within a tolerance only; CVXPY accepts no value beyond them.
         variable.project_and_assign(value)
 

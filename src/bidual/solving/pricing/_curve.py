@@ -8,11 +8,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.brief import describe_briefly
+from bidual._base.frames import build_frame
+from bidual._base.html import format_html_table
 from bidual._base.status import Status
 from bidual._base.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+_HEADER = ("limit", "optimum", "price", "status", "plans")
 
 
 class Enclosure(NamedTuple):
@@ -99,12 +104,24 @@ class Curve:
         )
 
     def __str__(self) -> str:
-        relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
-        lines = [f"what the limit of {self.constraint!r} is worth: {relation}"]
-        lines += [f"  {'limit':>12} {'optimum':>12} {'price':>10}  {'status':<10} {'plans':>5}"]
+        limit, optimum, price, status, plans = _HEADER
+        lines = [self._title(), f"  {limit:>12} {optimum:>12} {price:>10}  {status:<10} {plans:>5}"]
         lines += [self._row(i) for i in range(len(self.limits))]
         lines += [f"  {label:<12} {text}" for label, text in self._facts()]
         return "\n".join(lines)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every limit; what is not proved is NaN."""
+        arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
+        return build_frame(arrays | {"status": list(map(str, self.statuses)), "plans": self.plans})
+
+    def _repr_html_(self) -> str:
+        rows = [self._row(i).split() for i in range(len(self.limits))]
+        return format_html_table(self._title(), [*rows, *self._facts()], _HEADER)
+
+    def _title(self) -> str:
+        relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
+        return f"what the limit of {self.constraint!r} is worth: {relation}"
 
     def _point(self, i: int) -> dict[str, Any]:
         arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bidual._base.errors import PolicyError
+from bidual._base.html import format_html_table
 
 
 class Actor:
@@ -61,6 +62,9 @@ class AbstractPolicy(abc.ABC):
     @abc.abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """(H, S, A)."""
+
+    def _repr_html_(self) -> str:
+        return format_html_table(repr(self), [])
 
     @abc.abstractmethod
     def reset(self, rng: np.random.Generator | int | None = None) -> Actor:

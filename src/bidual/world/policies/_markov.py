@@ -1,13 +1,17 @@
 """Markov policies: the action depends on the step and the state only."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.brief import describe_briefly
 from bidual.world.policies._base import AbstractPolicy, Actor
+from bidual.world.policies._frames import build_policy_frame, format_policy
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @final
@@ -38,6 +42,13 @@ class MarkovPolicy(AbstractPolicy):
             return int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
 
         return Actor(choose, H, S)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every action that is taken with some probability."""
+        return build_policy_frame(self.table)
+
+    def _repr_html_(self) -> str:
+        return format_policy(repr(self), self.table)
 
     def __repr__(self) -> str:
         H, S, A = self.shape
@@ -74,3 +85,10 @@ class DeterministicPolicy(AbstractPolicy):
         del rng
         H, S, _ = self.shape
         return Actor(lambda h, s: int(self.actions[h, s]), H, S)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every action that is taken with some probability."""
+        return build_policy_frame(self.table)
+
+    def _repr_html_(self) -> str:
+        return format_policy(repr(self), self.table)

@@ -11,12 +11,14 @@ from jaxtyping import Float, Int
 
 from bidual._base.brief import shorten
 from bidual._base.errors import PolicyError
+from bidual._base.html import format_html_table
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 
 _MOST_RECENT = 32  # policies
+_MOST_ROWS = 12  # in a notebook
 _KIND_NAMES = {
     DeterministicPolicy: "deterministic policies",
     MarkovPolicy: "Markov policies",
@@ -57,6 +59,10 @@ class Mixture(AbstractPolicy):
                 "bd.policies.collapse): save that, or the whole solution"
             )
         write_controls(members, self.weights, path)
+
+    def _repr_html_(self) -> str:
+        pairs = list(zip(self.weights, self.members, strict=True))[:_MOST_ROWS]
+        return format_html_table(repr(self), [(f"{w:.4g}", repr(one)) for w, one in pairs], ("weight", "policy"))
 
     def __repr__(self) -> str:
         kinds = {_KIND_NAMES[type(member)] for member in self.members}
