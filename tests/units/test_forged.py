@@ -135,10 +135,18 @@ def claim(**numbers):
 
 def test_weaker_claims_pass(saved_river):
     claims = bd.check(saved_river).claims
+    rewrite(saved_river, lambda manifest, arrays: manifest.update(goal=[1.0, False]))
     rewrite(saved_river, claim(lower=claims["lower"] - 0.1, upper=claims["upper"] + 0.1))
     weaker = bd.check(saved_river)
     assert weaker.claims["gap"] > 0.2
     assert f"{weaker.claims['gap']:.9g}" in str(weaker)
+
+
+def test_an_optimal_answer_claims_no_gap_beyond_its_goal(saved_river):
+    """The status would be true of the bounds that are derived, and is not of those that are claimed."""
+    rewrite(saved_river, claim(lower=bd.check(saved_river).claims["lower"] - 0.5))
+    with pytest.raises(bd.CertificateError, match="claims to be optimal with a gap of 0.5"):
+        bd.check(saved_river)
 
 
 def test_a_gap_is_the_distance_of_the_bounds(saved_river):

@@ -6,9 +6,9 @@ from bidual.models._declaration import EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known, known
 from bidual.models.classes._collection import COLLECTIONS
-from bidual.models.classes._factors import Factors, check_laws
+from bidual.models.classes._factors import Factors, check_laws, class_support
 from bidual.models.classes._likelihood import CLASS_SETS, compute_likelihoods
-from bidual.models.classes._low_rank import ClassKnowledge, LowRank, class_support
+from bidual.models.classes._low_rank import ClassKnowledge, LowRank
 from bidual.models.classes._plausible import Candidates, Expected, Plausible
 from bidual.models.counts._arrivals import ArrivalRewards, Arrivals, compute_arrival_rewards
 from bidual.models.counts._counted import AbstractCounted

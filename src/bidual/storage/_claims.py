@@ -14,7 +14,7 @@ from jaxtyping import Float
 from bidual._base.errors import CertificateError
 from bidual._base.status import Status
 from bidual.certificate import Certificate, Resolution
-from bidual.certificate.constraints import constraint_results
+from bidual.certificate.constraints import Goal, constraint_results
 from bidual.certificate.rounding import EPS
 from bidual.problem.modelling import Line, slice_rows
 
@@ -121,6 +121,15 @@ def compare(claimed: object, derived: object, where: str = "") -> None:
             raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived.value!r}")
     elif claimed != derived:
         raise CertificateError(f"the file claims {where}= {claimed!r}, but the check derives {derived!r}")
+
+
+def check_goal(claims: dict[str, Any], goal: Goal) -> None:
+    """Check that the claimed bounds are as close as "optimal" says; weaker ones than those derived may not be."""
+    if claims["status"] == Status.OPTIMAL and not goal.is_met(claims["lower"], claims["upper"]):
+        raise CertificateError(
+            f"the file claims to be optimal with a gap of {claims['gap']:.9g}, but counts one of "
+            f"{goal.allowed(claims['lower'], claims['upper']):.9g} as optimal"
+        )
 
 
 def check_gap(claims: dict[str, Any]) -> None:

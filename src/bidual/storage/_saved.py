@@ -17,7 +17,7 @@ from bidual.problem.modelling import Line
 from bidual.storage._arrays import StoredArrays, exactly
 from bidual.storage._belonging import check_constants, pack_constants, read_constants
 from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
-from bidual.storage._claims import Ends, check_gap, compare, derive_claims, derive_prices
+from bidual.storage._claims import Ends, check_gap, check_goal, compare, derive_claims, derive_prices
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import MarkovPolicy
@@ -80,6 +80,7 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
     certificate = certify(evidence)
     compare(claims, _derive(largest, goal, evidence, lines, certificate))
     check_gap(claims)
+    check_goal(claims, goal)
     return Check(claims, certificate, goal, notes=notes)
 
 

@@ -4,7 +4,7 @@ At every step one unknown phi and one unknown mu of the lists are the true ones.
 contracted with mu first, which leaves d numbers instead of S.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
+from bidual.models.counts._support import NOBODY, Support, read_support
 
 _ROUNDING = 1e-9  # by which the probabilities of a row may miss 1, or be below 0: factors are rounded numbers
 _SMALL = 10**7  # entries of laws in one block
@@ -146,3 +147,26 @@ def _check_some(factors: Factors, numbers: Int[np.ndarray, "k"], allowed: Bool[n
 def _name_pair(factors: Factors, number: np.integer) -> str:
     i, j = divmod(int(number), len(factors.mus))
     return f"phis[{i}] . mus[{j}]"
+
+
+def class_support(factors: Sequence[Factors], ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> Support:
+    """Return the successors of positive probability under some candidate of some step."""
+    S, A = allowed.shape
+    reachable = np.zeros((S, A, S), dtype=bool)
+    for one in {id(one): one for one in factors}.values():
+        reachable |= one.average > 0
+        _check_ends(one, ends, allowed)
+    lists = np.where(reachable, np.arange(S), NOBODY)
+    lists[~allowed] = NOBODY
+    return read_support(lists, ends, allowed)
+
+
+def _check_ends(factors: Factors, ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> None:
+    """Check that no candidate leaves a state that is never left."""
+    staying = np.einsum("isad,jds->ijsa", factors.phis[:, ends], factors.mus[:, :, ends], optimize=True)
+    wrong = np.argwhere((staying < 1 - 1e-9) & allowed[ends])
+    if wrong.size:
+        i, j, e, a = wrong[0].tolist()
+        raise ModelError(
+            f"state {ends[e]} is never left, but phis[{i}] . mus[{j}] leaves it with action {a}: correct the candidate"
+        )

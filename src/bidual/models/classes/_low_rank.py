@@ -17,7 +17,7 @@ from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts
 from bidual.models._known import Known
 from bidual.models.classes._collection import COLLECTIONS, Rollout, insert_random_action
-from bidual.models.classes._factors import Factors, read_factors
+from bidual.models.classes._factors import Factors, class_support, read_factors
 from bidual.models.classes._likelihood import (
     CLASS_SETS,
     VALID,
@@ -32,7 +32,7 @@ from bidual.models.classes._plausible import Candidates, Plausible
 from bidual.models.counts._arrivals import NOISE
 from bidual.models.counts._counted import AbstractCounted
 from bidual.models.counts._counts import Counts, no_counts
-from bidual.models.counts._support import NOBODY, Support, read_absorbing, read_support
+from bidual.models.counts._support import NOBODY, read_absorbing
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, check_initial
 from bidual.world.policies import DeterministicPolicy, Played
@@ -280,26 +280,3 @@ class ClassKnowledge(AbstractCounted):
                     f"candidate, where exp({alarm:.1f}) is enough to exclude that one of them is true (with "
                     f"probability {1 - self.delta:.4g}): add candidates, or learn without a class (Tabular)"
                 )
-
-
-def class_support(factors: Sequence[Factors], ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> Support:
-    """Return the successors of positive probability under some candidate of some step."""
-    S, A = allowed.shape
-    reachable = np.zeros((S, A, S), dtype=bool)
-    for one in {id(one): one for one in factors}.values():
-        reachable |= one.average > 0
-        _check_ends(one, ends, allowed)
-    lists = np.where(reachable, np.arange(S), NOBODY)
-    lists[~allowed] = NOBODY
-    return read_support(lists, ends, allowed)
-
-
-def _check_ends(factors: Factors, ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> None:
-    """Check that no candidate leaves a state that is never left."""
-    staying = np.einsum("isad,jds->ijsa", factors.phis[:, ends], factors.mus[:, :, ends], optimize=True)
-    wrong = np.argwhere((staying < 1 - 1e-9) & allowed[ends])
-    if wrong.size:
-        i, j, e, a = wrong[0].tolist()
-        raise ModelError(
-            f"state {ends[e]} is never left, but phis[{i}] . mus[{j}] leaves it with action {a}: correct the candidate"
-        )
