@@ -289,7 +289,7 @@ def test_usage_errors_are_exit_2(arguments, message, capsys):
 
 def test_an_impossible_folder_fails_before_the_work(learn, tmp_path):
     (tmp_path / "file").write_text("")
-    assert learn("media", "--out", "file/below")[:2] == (2, "")
+    assert learn("media", "--out", "file/below")[:2] == (5, "")
 
 
 def test_an_unknown_environment_error_names_the_episodes_that_are_kept(learn, tmp_path):

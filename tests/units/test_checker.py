@@ -453,7 +453,8 @@ def test_a_relative_goal_is_of_the_larger_bound():
     assert Goal(2.0, relative=True, floor=4.0).a_little_less() == Goal(0.99 * 2.0, relative=True, floor=0.99 * 4.0)
     assert goal.floor == 0.0
     floor = Goal(0.5, relative=True, floor=3.0)
-    assert floor.settled(1.0, 2.0) == Goal(3.0 * (1 + 1e-9), relative=False)
+    assert floor.settled(-1.0, 1.5) == Goal(3.0 * (1 + 1e-9), relative=False)
+    assert floor.settled(1.0, 2.0) == Goal(1.0 * (1 + 1e-9), relative=False)  # close enough without the floor
     assert floor.settled(None, 2.0) == floor.settled(1.0, None) == floor
     assert Goal(0.5, relative=False, floor=3.0).settled(1.0, 2.0).gap == 0.5
 

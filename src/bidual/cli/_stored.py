@@ -56,9 +56,7 @@ def open_saved(path: Path, named: str | None, command: str, *, evaluate: bool) -
 
     Where only the policy is wanted nothing is evaluated, which spares episodes in an environment that may have failed.
     """
-    from bidual.learning.runs import is_stopped
-
-    if not (path.is_dir() and is_stopped(path)):
+    if not (path.is_dir() and _is_stopped(path)):
         yield path
         return
     options = read_trusted_options(path, named, f"{command} {path}")
@@ -67,3 +65,9 @@ def open_saved(path: Path, named: str | None, command: str, *, evaluate: bool) -
     with TemporaryDirectory(prefix="bidual-") as folder:
         solution.save(Path(folder) / "solution.bidual")
         yield Path(folder) / "solution.bidual"
+
+
+def _is_stopped(folder: Path) -> bool:
+    from bidual.learning.runs import is_stopped  # which imports the players: a check of a file needs none
+
+    return is_stopped(folder)

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from bidual._base import archive
 from bidual.cli._output import show
 from bidual.cli._stored import add_file_to, open_saved
 
@@ -37,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(saved: Path, *, exact: bool) -> int:
     if exact:
+        from bidual._base import archive
         from bidual.certificate.verify import main
         from bidual.certificate.verify_convex import read_convex
         from bidual.certificate.verify_learned import read_learned

@@ -28,7 +28,6 @@ from bidual.learning.summary import (
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
-from bidual.problem.modelling import compute_totals
 from bidual.world.policies import PolicySequence
 
 _FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
@@ -163,7 +162,7 @@ class Learner:
             seconds=self.seconds,
             seed=setup.seed,
             delta=setup.split.delta,
-            totals=compute_totals(setup.problem, embedding),
+            totals=setup.problem.sum_signals(embedding),
             values_per_episode=None
             if state.values_per_episode is None
             else to_user_units(setup, state.values_per_episode),

@@ -13,7 +13,7 @@ from bidual.dual import AbstractDual, FollowTheLeader, GradientAscent, Reply
 from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.modelling import Problem, Value, assign_values, compute_totals
+from bidual.problem.modelling import Problem, Value, assign_values
 from bidual.solving.first_order import solve_first_order
 from bidual.solving.options import SolveOptions
 from bidual.solving.result import solution_from
@@ -101,11 +101,11 @@ def _solve(
     values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     if isinstance(options.dual, GradientAscent | FollowTheLeader):
         solution = solve_first_order(problem, program, world, options, started)
-        totals = compute_totals(problem, solution.embedding)
+        totals = problem.sum_signals(solution.embedding)
         return replace(solution, totals=totals, _session=Session(problem, world, options, (), values))
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
     session = Session(problem, world, options, select_worth_keeping(found), values)
     solution = solution_from(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
-    return replace(solution, totals=compute_totals(problem, solution.embedding), _session=session)
+    return replace(solution, totals=problem.sum_signals(solution.embedding), _session=session)

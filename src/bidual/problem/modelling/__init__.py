@@ -13,7 +13,6 @@ from bidual.problem.modelling._terms import variational as variational
 from bidual.problem.modelling._trees import read_functions as read_functions
 from bidual.problem.modelling._trees import write_functions as write_functions
 from bidual.problem.modelling._values import assign_values as assign_values
-from bidual.problem.modelling._values import compute_totals as compute_totals
 from bidual.problem.modelling._variants import drop_limit as drop_limit
 from bidual.problem.modelling._variants import linear_part as linear_part
 from bidual.problem.modelling._variants import open_limit as open_limit

@@ -8,6 +8,7 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
+from jaxtyping import Float
 
 from bidual._base.brief import shorten
 from bidual._base.errors import ProblemError
@@ -88,6 +89,12 @@ class Problem:
             for what, part in _label_parts(self.objective, self._constraints_by_name):
                 check_finite(what, part)
         return self._compiled.program()
+
+    def sum_signals(self, embedding: Float[np.ndarray, "..."]) -> dict[str, float]:
+        """Compute the expected total over an episode of every signal, by name, from an embedding."""
+        totals = embedding if self.embedding.total else embedding.sum(axis=0)
+        parts = self.embedding.features.parts
+        return {part.name: float(totals[part.position]) for part in parts if part.shape == ()}
 
     def _repr_html_(self) -> str:
         x = self.embedding

@@ -20,13 +20,6 @@ def assign_values(problem: Problem, embedding: Float[np.ndarray, "..."], auxilia
         variable.project_and_assign(value)
 
 
-def compute_totals(problem: Problem, embedding: Float[np.ndarray, "..."]) -> dict[str, float]:
-    """Compute the expected total over an episode of every signal, by name, from an embedding."""
-    totals = embedding if problem.embedding.total else embedding.sum(axis=0)
-    parts = problem.embedding.features.parts
-    return {part.name: float(totals[part.position]) for part in parts if part.shape == ()}
-
-
 def _find_auxiliary(problem: Problem) -> tuple[cp.Variable, ...]:
     """Return the auxiliary variables in the order of their numbers, which is that of `lift`."""
     parts = (problem.objective, *problem.constraints.values())
