@@ -14,7 +14,7 @@ from jaxtyping import Float
 from bidual.certificate._class import DenseLaws, least_over_class, select_laws
 from bidual.certificate._estimates import MOST_NUMBERS, EstimateRows, Estimates, bound_over_box, evaluate_at, image_rows
 from bidual.certificate.rounding import EPS
-from bidual.models import AbstractCounted, ClassKnowledge, Plausible
+from bidual.models import AbstractCounted, Plausible
 from bidual.problem.convex import AbstractProgram, ConvexProgram
 from bidual.problem.features import Pieces
 from bidual.world.policies import MarkovPolicy
@@ -37,12 +37,11 @@ def narrow_by_class(
 
     `embedding` is that of the policy in the learned model, the best guess. Raises `EnvError` where the two contradict.
     """
-    if not (isinstance(knowledge, ClassKnowledge) and knowledge.certifies and knowledge.counts.signals_consistent):
+    laws = knowledge.find_policy_laws()
+    if laws is None:
         return estimates
     guess = estimates.mean if embedding is None else evaluate_at(program, embedding)
-    return estimates.narrow(
-        guess, *extreme_values(program, rows, policy.table, knowledge.build_confidence_set(), knowledge.pieces)
-    )
+    return estimates.narrow(guess, *extreme_values(program, rows, policy.table, laws, knowledge.pieces))
 
 
 def extreme_values(

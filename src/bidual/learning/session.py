@@ -54,9 +54,8 @@ def estimate_further(setup: LearnSetup, seen: Round) -> Estimates:
     return estimate_round(setup.program, spans_of(setup.linear), spans, setup.split, seen)
 
 
-def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractKnowledge) -> AbstractCounted:
+def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractCounted) -> AbstractCounted:
     """Return the knowledge that the bound was proved with, but with the signals' consistency in all episodes so far."""
-    assert isinstance(knowledge, AbstractCounted)  # as every table is
     counts = dual_bound.counts or knowledge.counts
     return knowledge.at(replace(counts, steady=knowledge.counts.steady))
 
@@ -80,10 +79,10 @@ class LearnSession(AbstractLearnSession):
     @cached_property
     def bounds(self) -> Estimates:
         """The estimates from episodes, combined with the bounds over the class of laws, where there is one."""
-        returned, program = self.returned, self.setup.program
-        if not (self.knowledge.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
+        returned, program, counted = self.returned, self.setup.program, self.knowledge.counted
+        if counted is None or not isinstance(returned.policy, MarkovPolicy):
             return self.estimates
-        known, rows = knowledge_of_bound(self.dual_bound, self.knowledge), linear_rows(program)
+        known, rows = knowledge_of_bound(self.dual_bound, counted), linear_rows(program)
         return narrow_by_class(self.estimates, program, rows, returned.policy, known, returned.embedding)
 
     def summary(self) -> Summary:
@@ -130,16 +129,18 @@ class LearnSession(AbstractLearnSession):
     def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
         """Write evidence and claims to one file."""
         setup, policy = self.setup, solution.policy
-        if isinstance(self.knowledge, ControlKnowledge):
-            self._save_controls(solution, self.knowledge, path)
+        counted, controlled = self.knowledge.counted, self.knowledge.controlled
+        if controlled is not None:
+            self._save_controls(solution, controlled, path)
             return
         if isinstance(policy, DecodedPolicy):
             policy.save(path)  # nothing is claimed that a file could prove
             return
-        assert isinstance(policy, MarkovPolicy)
+        assert isinstance(policy, MarkovPolicy)  # as all others of numbered states are
+        assert counted is not None
         evidence = SampledEvidence(
             program=setup.program,
-            knowledge=knowledge_of_bound(self.dual_bound, self.knowledge),
+            knowledge=knowledge_of_bound(self.dual_bound, counted),
             policy=policy,
             record=self.dual_bound.record,
             split=setup.split,

@@ -65,7 +65,7 @@ def initial_learn_state(setup: LearnSetup) -> LearnState:
         rounds=0,
         spent=0,
         seconds=0.0,
-        values_per_episode=np.zeros((0, 1 + program.equality.size)) if not setup.knowledge.has_table else None,
+        values_per_episode=np.zeros((0, 1 + program.equality.size)) if setup.knowledge.counted is None else None,
         identity=write_identity(setup),
     )
 

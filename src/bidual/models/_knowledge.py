@@ -95,9 +95,14 @@ class AbstractKnowledge(abc.ABC):
         return solver.nothing()
 
     @property
-    def has_table(self) -> bool:
-        """Whether states are numbered, and policies and ranges of payments come from tables."""
-        return False
+    def counted(self) -> "AbstractCounted | None":
+        """This knowledge where states are numbered, so that policies and ranges of payments come from tables."""
+        return None
+
+    @property
+    def controlled(self) -> "ControlKnowledge | None":
+        """This knowledge where states are vectors, so that policies are controllers."""
+        return None
 
     @property
     def bounds_policies(self) -> bool:

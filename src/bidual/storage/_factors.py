@@ -1,22 +1,11 @@
 """A class of low-rank laws as plain data: every list of candidates once, and the number of the list of each step."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bidual.models import Factors, Support, check_laws, class_support
 from bidual.storage._arrays import StoredArrays, exactly
-
-
-def pack_factors(factors: Sequence[Factors]) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Return the number of each step's list, and the lists."""
-    found = list({id(one): one for one in factors}.values())
-    places = {id(one): number for number, one in enumerate(found)}
-    arrays = {}
-    for i, one in enumerate(found):
-        arrays |= {f"phis_{i}": one.phis, f"mus_{i}": one.mus}
-    return [places[id(one)] for one in factors], arrays
 
 
 def restore_factors(

@@ -27,7 +27,7 @@ from bidual.models import (
 )
 from bidual.problem.features import Observed, Pieces
 from bidual.storage._arrays import StoredArrays, exactly
-from bidual.storage._factors import pack_factors, restore_factors
+from bidual.storage._factors import restore_factors
 from bidual.world.mdp import check_initial
 
 
@@ -53,14 +53,8 @@ def pack_knowledge(knowledge: AbstractCounted) -> tuple[dict[str, Any], dict[str
         **{f"arrival_{i}": values for i, (_, values) in enumerate(pieces.arrivals)},
         **({} if knowledge.initial is None else {"initial": knowledge.initial}),
     }
-    if isinstance(knowledge, ClassKnowledge):
-        numbers, factors = pack_factors(knowledge.factors)
-        header |= {"class": numbers, "c": knowledge.c, "collection": knowledge.collection, "delta": knowledge.delta}
-        arrays |= factors
-    if isinstance(knowledge, LinearKnowledge):
-        header["linear"] = [knowledge.stationary, knowledge.bound, knowledge.ridge]
-        arrays["phi"] = knowledge.phi
-    return header, arrays
+    declared, factors = knowledge.pack_declaration()
+    return header | declared, arrays | factors
 
 
 def restore_knowledge(

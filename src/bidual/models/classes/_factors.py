@@ -170,3 +170,13 @@ def _check_ends(factors: Factors, ends: Int[np.ndarray, "e"], allowed: Bool[np.n
         raise ModelError(
             f"state {ends[e]} is never left, but phis[{i}] . mus[{j}] leaves it with action {a}: correct the candidate"
         )
+
+
+def pack_factors(factors: Sequence[Factors]) -> tuple[list[int], dict[str, np.ndarray]]:
+    """Return the number of each step's list, and the lists."""
+    found = list({id(one): one for one in factors}.values())
+    places = {id(one): number for number, one in enumerate(found)}
+    arrays = {}
+    for i, one in enumerate(found):
+        arrays |= {f"phis_{i}": one.phis, f"mus_{i}": one.mus}
+    return [places[id(one)] for one in factors], arrays

@@ -17,7 +17,7 @@ from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts
 from bidual.models._known import Known
 from bidual.models.classes._collection import COLLECTIONS, Rollout, insert_random_action
-from bidual.models.classes._factors import Factors, class_support, read_factors
+from bidual.models.classes._factors import Factors, class_support, pack_factors, read_factors
 from bidual.models.classes._likelihood import (
     CLASS_SETS,
     VALID,
@@ -190,8 +190,17 @@ class ClassKnowledge(AbstractCounted):
 
     @property
     def bounds_policies(self) -> bool:
-        """A few laws are left, and what a policy pays under each of them can be computed."""
+        """Whether single policies are bounded: a few laws are left, and a policy's values under each are computable."""
         return True
+
+    def find_policy_laws(self) -> Plausible | None:
+        """Return the combinations that may be true, where they are proved to hold the truth."""
+        return self.build_confidence_set() if self.certifies and self.signals_consistent else None
+
+    def pack_declaration(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the candidates and the settings of the set, as JSON values and arrays."""
+        numbers, factors = pack_factors(self.factors)
+        return {"class": numbers, "c": self.c, "collection": self.collection, "delta": self.delta}, factors
 
     def law_settings(self) -> str:
         """Return the checksum of candidates and settings."""

@@ -76,9 +76,17 @@ class AbstractCounted(AbstractKnowledge):
         return self.counts.signals_consistent
 
     @property
-    def has_table(self) -> bool:
-        """Always."""
-        return True
+    def counted(self) -> "AbstractCounted":
+        """This knowledge: its states are numbered."""
+        return self
+
+    def find_policy_laws(self) -> Plausible | None:
+        """Return the laws under each of which a single policy can be evaluated; None where they are too many."""
+        return None
+
+    def pack_declaration(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the declarations about laws besides the support, as JSON values and arrays: here none."""
+        return {}, {}
 
     def final_bound(self, solver: BoundSolver[Bound], program: AbstractProgram) -> Bound:
         """Return the bound over all laws; where a signal is no function of the transition its mean is not known."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -142,6 +142,10 @@ class LinearKnowledge(AbstractCounted):
     def law_settings(self) -> str:
         """Return the checksum of features and settings."""
         return checksum([self.stationary, self.bound, self.ridge], self.phi)
+
+    def pack_declaration(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the features and their settings, as JSON values and arrays."""
+        return {"linear": [self.stationary, self.bound, self.ridge]}, {"phi": self.phi}
 
     def law_assumptions(self) -> list[str]:
         """Return linearity, and the support if it is not all states."""

@@ -173,6 +173,11 @@ class ControlKnowledge(AbstractKnowledge):
         return self.horizon, n, m
 
     @property
+    def controlled(self) -> "ControlKnowledge":
+        """This knowledge: its states are vectors."""
+        return self
+
+    @property
     def invariants(self) -> tuple[object, ...]:
         """Sizes and settings."""
         return self.shape, self.phi.sizes, self.delta, self.discrete
