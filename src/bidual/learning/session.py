@@ -80,7 +80,7 @@ class LearnSession(AbstractLearnSession):
     def bounds(self) -> Estimates:
         """The estimates from episodes, combined with the bounds over the class of laws, where there is one."""
         returned, program, counted = self.returned, self.setup.program, self.knowledge.counted
-        if counted is None or not isinstance(returned.policy, MarkovPolicy):
+        if counted is None or not (counted.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
             return self.estimates
         known, rows = knowledge_of_bound(self.dual_bound, counted), linear_rows(program)
         return narrow_by_class(self.estimates, program, rows, returned.policy, known, returned.embedding)
