@@ -161,16 +161,34 @@ def test_cart_pole_with_states_of_ones_own():
     assert set(episode.states[:8].tolist()) <= {0, 1, 2}
 
 
+@pytest.mark.parametrize(
+    ("reward", "signal", "value"),
+    [
+        (np.array([3.0, -1.0], dtype=np.float32), lambda step: step.reward[0], 3.0),  # as in MO-Gymnasium
+        ([3, -1], lambda step: step.reward[1], -1.0),
+        ({"fast": 2}, lambda step: step.reward["fast"], 2.0),
+        ("high", lambda step: len(step.reward), 4.0),
+        (None, lambda step: step.reward is None, 1.0),
+    ],
+)
+def test_rewards_reach_signals_as_they_are(reward, signal, value):
+    episode = _play(Fake(lambda action: (1, reward, False, False, {})), 2, [("one", observed(signal, -1.0, 4.0))])
+    np.testing.assert_array_equal(episode.observed, value)
+
+
+def test_rewards_that_no_signal_reads_need_not_be_numbers():
+    assert _play(Fake(lambda action: (1, np.zeros(2), False, False, {})), 2).states.tolist() == [0, 1, 1]
+
+
 # Bad environments. All of them fail in episode 7.
 
 STEPS = {
     "old gym": (lambda a: (1, 0.0, False, {}), r"at step 1 of 4, episode 7 it returned 4 values: .*old gym.* two"),
     "nothing": (lambda a: None, r"must return \(observation, reward, .* step 1 of 4, episode 7 it returned None"),
     "info": (lambda a: (1, 0.0, False, False, None), r"with a dict as info; at step 1 of 4, episode 7"),
-    "nan": (lambda a: (1, np.nan, False, False, {}), r"reward nan at step 1 of 4, episode 7: .* finite number"),
+    "nan": (lambda a: (1, np.nan, False, False, {}), r"reward nan at step 1 of 4, episode 7: .* be finite"),
     "infinite": (lambda a: (1, -np.inf, False, False, {}), r"reward -inf at step 1 of 4, episode 7"),
-    "no number": (lambda a: (1, "high", False, False, {}), r"reward 'high' at step 1 of 4, episode 7"),
-    "array": (lambda a: (1, np.zeros(2), False, False, {}), r"reward array\(\[0., 0.\]\) at step 1 of 4"),
+    "nan in a vector": (lambda a: (1, [0, np.nan], False, False, {}), r"reward \[0, nan\] at step 1 of 4, .* finite"),
     "terminated": (lambda a: (1, 0.0, 0, False, {}), r"terminated = 0 at step 1 of 4, episode 7: .* bool\("),
     "truncated": (lambda a: (1, 0.0, False, None, {}), r"truncated = None at step 1 of 4, episode 7"),
     "time limit": (lambda a: (1, 0.0, False, True, {}), r"time limit .* step 1 of 4, episode 7: .* horizon to 1"),
@@ -236,6 +254,7 @@ SIGNALS = {
     "none": (lambda step: None, r"gave None at step 1 of 4, episode 7: it must give a number"),
     "complex": (lambda step: 1j, r"gave 1j at step 1 of 4, episode 7"),
     "vector": (lambda step: np.zeros(1), r"gave array\(\[0.\]\) at step 1 of 4"),
+    "list": (lambda step: [0, 1], r"gave \[0, 1\] at step 1 of 4, .* a number, and these are 2: .* step.reward\[0\]"),
     "nan": (lambda step: np.nan, r"gave nan at step 1 of 4, episode 7, but it was declared to lie in \[0, 1\]"),
     "infinite": (lambda step: np.inf, r"gave inf at step 1 of 4"),
     "high": (lambda o, a, n, i: 1.5, r"gave 1.5 at step 1 of 4, .* \[0, 1\]: declare the true bounds, .*observed\("),

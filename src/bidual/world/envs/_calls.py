@@ -4,7 +4,6 @@ Environments are other people's programs. Their errors are reported where they o
 would go unnoticed.
 """
 
-import math
 from numbers import Real
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -58,7 +57,7 @@ class CallResult(NamedTuple):
     """The checked result of a step."""
 
     obs: Any
-    reward: float
+    reward: Any  # a number, or whatever else the environment pays, a vector for one
     terminated: bool
     info: dict[str, Any]
 
@@ -86,12 +85,7 @@ def call_step(env: Playable, action: Any, moment: CallSite) -> CallResult:  # no
         remedy = "Correct the environment; reset with the same seed and the same actions it fails again"
         raise _call_error(f"env.step({action})", moment, error, remedy) from error
     obs, reward, terminated, truncated, info = _unpack_step(answer, moment)
-    value = to_number(reward)
-    if value is None or not math.isfinite(value):
-        raise EnvError(
-            f"env.step({action}) gave the reward {reward!r} at {moment}: a reward must be a finite number; "
-            "correct the environment"
-        )
+    value = _read_reward(reward, action, moment)
     ended, cut = _read_flag("terminated", terminated, moment), _read_flag("truncated", truncated, moment)
     if cut and not ended:
         _refuse_time_limit(moment)
@@ -103,6 +97,26 @@ def to_number(value: object) -> float | None:
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()  # pyright: ignore[reportAttributeAccessIssue]: scalars of any array library
     return float(value) if isinstance(value, Real) else None
+
+
+def _read_reward(reward: object, action: object, moment: CallSite) -> object:
+    """Return a reward as a float where it is a number, else as it is: signals say what it means."""
+    number = to_number(reward)
+    if not _is_finite(reward if number is None else number):
+        raise EnvError(
+            f"env.step({action}) gave the reward {reward!r:.80} at {moment}: what it pays must be finite; "
+            "correct the environment"
+        )
+    return reward if number is None else number
+
+
+def _is_finite(reward: object) -> bool:
+    """Return whether nothing in a number or an array is NaN or infinite; what is neither has nothing to be so."""
+    try:
+        array = np.asarray(reward)
+    except ValueError:  # lists of different lengths
+        return True
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def _unpack_step(answer: object, moment: CallSite) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from bidual._base.errors import FAILURES, EnvError, ModelError
 from bidual.problem.features import Observed
 from bidual.world.envs._calls import CallSite, to_number
@@ -16,7 +18,7 @@ class Step(NamedTuple):
     obs: Any
     action: int
     next_obs: Any
-    reward: float
+    reward: Any  # a float, or a vector where the environment pays several rewards
     terminated: bool
     info: dict[str, Any]
     state: int
@@ -43,7 +45,9 @@ class Reading:
             ) from error
         number = to_number(value)
         if number is None:
-            raise EnvError(f"signal {self.name!r} gave {value!r:.80} at {moment}: it must give a number")
+            raise EnvError(
+                f"signal {self.name!r} gave {value!r:.80} at {moment}: it must give a number{_suggest_entry(value)}"
+            )
         if self.signal.at_end and not step.terminated:
             if number != 0:
                 raise EnvError(
@@ -78,6 +82,12 @@ def read_signature(name: str, observed: Observed) -> Reading:
                 f"fields {', '.join(Step._fields)}, or with the four obs, action, next_obs, info"
             )
     return Reading(name, call, observed)
+
+
+def _suggest_entry(value: object) -> str:
+    """Return how to make a number of a vector; nothing for anything else."""
+    size = len(value) if isinstance(value, list | tuple) else value.size if isinstance(value, np.ndarray) else 0
+    return f", and these are {size}: choose one, as in lambda step: step.reward[0]" if size else ""
 
 
 def _count_required(name: str, function: Callable[..., object]) -> int:
