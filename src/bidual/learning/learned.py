@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
+from bidual._base.names import Names
 from bidual._base.status import Status
 from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.outputs import Regret
@@ -186,6 +187,10 @@ class Learned(AbstractOutcome):
     def describe(self) -> str:
         """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
         return format_facts(self._title(), self._facts())
+
+    @property
+    def _names(self) -> Names:
+        return self.policy.names
 
     def _list_history(self) -> Records:
         names = ("episodes", "bound", "reached", "gap", "violation", "plans", "seconds", "candidates")

@@ -124,6 +124,7 @@ class Learner:
         setup, knowledge, dual_bound = self.setup, self.state.loop.knowledge, self.state.dual_bound
         assert dual_bound is not None  # bounds come before
         returned = setup.certainty(setup.problem, knowledge, Draw(setup.seed, Purpose.PLAN, 0).generator())
+        returned = returned.with_names(setup.env.names)
         self.state = replace(self.state, plans=self.state.plans + returned.plans)
         estimates, knowledge = self._evaluate(returned, knowledge, count)
         state = self.state

@@ -7,6 +7,8 @@ import os
 import textwrap
 from typing import TYPE_CHECKING
 
+from bidual._base.brief import shorten
+from bidual._base.names import Names
 from bidual.learning.learned import Learned
 from bidual.solving.solution import Solution
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 ACTIONS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#F0E442", "#000000")
 DARK, SHADE = "0.15", "0.9"
+_MOST_NAMES, _LONGEST_NAME = 60, 32
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -53,3 +56,13 @@ def tick_whole_numbers(axes: "Axes", which: str) -> None:
 
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def tick_states(axes: "Axes", names: Names, count: int) -> None:
+    """Put names of states at the vertical axis, where they have some and all find room; else numbers."""
+    if names.states is None or count > _MOST_NAMES:
+        axes.set_ylabel("state")
+        tick_whole_numbers(axes, "y")
+        return
+    labels = [shorten(name, _LONGEST_NAME) for name in names.states]
+    axes.set_yticks(range(count), labels=labels, fontsize=9 if count <= 20 else 6)

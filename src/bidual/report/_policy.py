@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.brief import shorten
 from bidual._base.errors import PolicyError
 from bidual.learning.learned import Learned
 from bidual.report._arrows import classify_cells, draw_arrows
-from bidual.report._canvas import ACTIONS, new_figure, set_title, tick_whole_numbers, write_headline
+from bidual.report._canvas import ACTIONS, new_figure, set_title, tick_states, tick_whole_numbers, write_headline
 from bidual.report._maps import (
     cell_totals,
     check_map,
@@ -101,7 +102,7 @@ def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    table, visits = solution.policy.table, solution.visits
+    table, visits, names = solution.policy.table, solution.visits, solution.policy.names
     H, S, A = table.shape
     likeliest, chance = table.argmax(axis=2), np.where(visits > 0, table.max(axis=2), 0.0)
     colours = np.array([to_rgb(colour) for colour in ACTIONS[:A]])
@@ -110,12 +111,12 @@ def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
     image = np.concatenate([colours[likeliest], chance[..., None]], axis=2)
     axes.imshow(image.swapaxes(0, 1), aspect="auto", interpolation="nearest")
     axes.set_xlabel("step")
-    axes.set_ylabel("state")
     tick_whole_numbers(axes, "x")
-    tick_whole_numbers(axes, "y")
+    tick_states(axes, names, S)
     if H <= 30:
         _write_chances(axes, chance)
-    handles = [Patch(color=ACTIONS[a], label=f"action {a}") for a in range(A)]
+    labels = [f"action {a}" if names.actions is None else shorten(names.action(a), 24) for a in range(A)]
+    handles = [Patch(color=ACTIONS[a], label=label) for a, label in enumerate(labels)]
     handles += [Patch(facecolor="white", edgecolor="0.5", label="never there")]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), frameon=False, fontsize=9)
     return figure, axes
@@ -135,20 +136,20 @@ if TYPE_CHECKING:
 
 def visits_figure(solution: Solution | Learned, grid: Grid | None = None, title: str = "") -> "Figure":
     """Draw expected visits: on the map where there is one, else by state and step. Learned policies: in their model."""
-    figure, axes = _visits_by_step(solution.visits) if grid is None else _visits_on_map(solution, grid)
+    figure, axes = _visits_by_step(solution) if grid is None else _visits_on_map(solution, grid)
     whose = "policy" if isinstance(solution, Solution) else "learned policy"
     set_title(axes, title or write_headline(solution, f"where the {whose} goes"), figure.get_figwidth())
     return figure
 
 
-def _visits_by_step(visits: Float[np.ndarray, "H S"]) -> "tuple[Figure, Axes]":
+def _visits_by_step(solution: Solution | Learned) -> "tuple[Figure, Axes]":
+    visits = solution.visits
     figure = new_figure(6.4, 4.4)
     axes = figure.add_subplot()
     image = axes.imshow(visits.T, aspect="auto", cmap="viridis", vmin=0, interpolation="nearest")
     axes.set_xlabel("step")
-    axes.set_ylabel("state")
     tick_whole_numbers(axes, "x")
-    tick_whole_numbers(axes, "y")
+    tick_states(axes, solution.policy.names, visits.shape[1])
     figure.colorbar(image, ax=axes, label="probability of being there")
     return figure, axes
 

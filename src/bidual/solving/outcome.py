@@ -11,6 +11,7 @@ from bidual._base.brief import shorten
 from bidual._base.errors import ProblemError
 from bidual._base.frames import build_frame, build_frame_of_records
 from bidual._base.html import format_html_table
+from bidual._base.names import Names
 from bidual._base.status import Status
 from bidual._base.version import __version__
 from bidual.certificate.constraints import Conflict, ConstraintResult, find_constraint
@@ -73,6 +74,11 @@ class AbstractOutcome(abc.ABC):
     def _repr_html_(self) -> str:
         return format_html_table(self._title(), self._facts())
 
+    @property
+    @abc.abstractmethod
+    def _names(self) -> Names:
+        """The names of states and actions."""
+
     @abc.abstractmethod
     def _list_history(self) -> Records:
         """Return the states of the search or of the learning, and the names of their values."""
@@ -84,7 +90,8 @@ class AbstractOutcome(abc.ABC):
         """
         if table == "visits":
             steps, states = np.nonzero(self.visits)
-            return build_frame({"step": steps, "state": states, "probability": self.visits[steps, states]})
+            named = self._names.states_at(states)
+            return build_frame({"step": steps, "state": named, "probability": self.visits[steps, states]})
         if table == "history":
             return build_frame_of_records(*self._list_history())
         raise ProblemError(f"to_frame has the tables 'visits' and 'history'; got {table!r}")

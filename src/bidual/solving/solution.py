@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
+from bidual._base.names import Names
 from bidual._base.status import Status
 from bidual.certificate import Evidence
 from bidual.certificate.constraints import Conflict, ConstraintResult, Goal
@@ -97,6 +98,10 @@ class Solution(AbstractOutcome):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
         save(path, self.evidence, self.lines, self.goal, self.to_dict())
+
+    @property
+    def _names(self) -> Names:
+        return self.policy.names
 
     def _list_history(self) -> Records:
         return self.history, ("plans", "lower", "upper", "gap", "violation", "seconds")

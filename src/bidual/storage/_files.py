@@ -8,7 +8,7 @@ from bidual._base.errors import ArchiveError, CertificateError
 from bidual.problem.features import AbstractModelFeatures, Computed
 from bidual.storage import _controlled, _learned, _saved
 from bidual.storage._check import Check
-from bidual.storage._learned import read_policy
+from bidual.storage._learned import read_named_policy
 from bidual.world.policies import CONTROLS, DECODED, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, read_decoded
 
 NAME = "solution.bidual"  # in a folder of results
@@ -37,11 +37,11 @@ def load(
         from bidual.planners.control import Given, read_controls  # here, because `check` needs no planner
 
         return read_controls(file, Given(features, model_features))
-    _, arrays = archive.read(file, _read_kind(file))
+    manifest, arrays = archive.read(file, _read_kind(file))
     try:
-        return read_policy(arrays)
+        return read_named_policy(manifest, arrays)
     except ValueError as error:
-        raise ArchiveError(f"{file} holds no policy (a table of probabilities): save the solution again") from error
+        raise ArchiveError(f"{file} holds no policy, a table of probabilities ({error}): save it again") from error
 
 
 def check(path: str | os.PathLike[str]) -> Check:

@@ -13,6 +13,7 @@ import numpy as np
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, CertificateError
+from bidual._base.names import UNNAMED, read_names
 from bidual.certificate import Certificate, ControlEvidence, Record, Round, SampledEvidence, Spans, certify_sampled
 from bidual.certificate.bounds import Split
 from bidual.certificate.constraints import Goal, status_of_learned
@@ -70,6 +71,7 @@ def save_learned(
             "rounds": [seen.number for seen in evidence.rounds],
             "policies": write_policies(evidence.rounds),
             "uniform": [seen.uniform for seen in evidence.rounds],
+            **pack_names(evidence.policy),
         },
         {
             "policy": evidence.policy.table,
@@ -252,6 +254,21 @@ def derive_learned(largest: bool, goal: Goal | None, lines: Sequence[Line], cert
     gap = None if ends.lower is None or ends.upper is None else ends.upper - ends.lower
     status = status_of_learned(certificate, gap, None if goal is None else goal.gap)
     return derive_claims(status, ends, lines, certificate, maximises=largest)
+
+
+def pack_names(policy: MarkovPolicy) -> dict[str, Any]:
+    """Return the names of states and actions as an entry of a manifest; without names there is none."""
+    return {} if policy.names is UNNAMED else {"names": policy.names.to_json()}
+
+
+def read_named_policy(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarkovPolicy:
+    """Read the policy of a file with the names of its states and actions; raise `ValueError` for malformed ones."""
+    policy, stored = read_policy(arrays), manifest.get("names", {})
+    if not isinstance(stored, dict) or not set(stored) <= {"states", "actions"}:
+        raise ValueError("its names of states and actions are none")
+    names = read_names(*(stored.get(what) for what in ("states", "actions")))
+    names.check(*policy.shape[1:])
+    return replace(policy, names=names)
 
 
 def read_policy(arrays: dict[str, np.ndarray]) -> MarkovPolicy:

@@ -18,6 +18,7 @@ from bidual.storage._arrays import StoredArrays, exactly
 from bidual.storage._belonging import check_constants, pack_constants, read_constants
 from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
 from bidual.storage._claims import Ends, check_gap, check_goal, compare, derive_claims, derive_prices
+from bidual.storage._learned import pack_names
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import MarkovPolicy
@@ -45,6 +46,7 @@ def save(
             "objective_weight": evidence.record.objective_weight,
             "features": [evidence.psi.visits, evidence.psi.occupancy],
             "problem": problem,
+            **pack_names(evidence.policy),
         },
         {
             "policy": evidence.policy.table,

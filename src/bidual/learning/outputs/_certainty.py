@@ -12,6 +12,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.names import UNNAMED, Names
 from bidual.certificate import Record, multipliers
 from bidual.certificate.rounding import with_rounding
 from bidual.models import AbstractCounted, known
@@ -40,6 +41,13 @@ class ReturnedPolicy(NamedTuple):
     gamma: Float[np.ndarray, "m"] | None
     plans: int
     auxiliary: Float[np.ndarray, "a"]  # values of the problem's other variables
+
+    def with_names(self, names: Names) -> "ReturnedPolicy":
+        """Return the same with names of states and actions, where the policy is a table over them."""
+        if names is UNNAMED or not isinstance(self.policy, MarkovPolicy):
+            return self
+        mdp = None if self.mdp is None else self.mdp.with_names(names.states, names.actions)
+        return self._replace(policy=replace(self.policy, names=names), mdp=mdp)
 
 
 @final

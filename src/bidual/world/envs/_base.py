@@ -8,12 +8,15 @@ from jaxtyping import Bool, Float
 
 from bidual._base.errors import PolicyError
 from bidual._base.keys import Draw
+from bidual._base.names import UNNAMED, Names
 from bidual._base.types import Episode
 from bidual.world.policies import AbstractPolicy
 
 
 class AbstractEnvironment(abc.ABC):
     """S states and A actions with transitions that are observed only by acting, for H steps at a time."""
+
+    names: Names = UNNAMED
 
     @property
     @abc.abstractmethod

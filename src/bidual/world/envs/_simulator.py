@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, UInt
 
 from bidual._base.errors import PolicyError
 from bidual._base.keys import Draw
+from bidual._base.names import Names
 from bidual._base.types import Episode, float64
 from bidual.world.envs._ahead import BLOCK, Prefetch
 from bidual.world.envs._base import AbstractEnvironment, check_policy
@@ -31,10 +32,12 @@ class Simulator(AbstractEnvironment):
     mdp: TabularMDP
     _: KW_ONLY
     hidden_start: bool = False
+    names: Names = field(init=False, repr=False)  # the model's own
     _world: TransitionTables = field(init=False, repr=False)
     _ahead: Prefetch = field(init=False, repr=False, default_factory=Prefetch)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "names", self.mdp.names)
         object.__setattr__(self, "_world", _place_tables(self.mdp))
 
     @property

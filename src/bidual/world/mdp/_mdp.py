@@ -1,6 +1,7 @@
 """`TabularMDP`: a known finite-horizon model, checked at construction and stored as successor lists."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
+from bidual._base.names import UNNAMED, Names, are_names, find, read_names
 from bidual._base.types import Successors, at_step
 from bidual.problem import features
 from bidual.problem.features import AbstractFeatures, Arrival, concat, signals
@@ -37,7 +39,10 @@ class TabularMDP:
             * a sequence of A sparse matrices (S, S) of SciPy, one per action: the same law at every step.
         initial: the state every episode starts in, or a distribution (S,) over states.
         horizon: the number of steps H of an episode.
-        actions: optional mask (S, A) of the actions that a state allows. Rows of other actions are ignored.
+        states: optional names of the states, in the order of their numbers. Results, figures, tables, files and errors
+            use them; `initial` may be one of them, and ``mdp.state("shelf")`` is its number.
+        actions: optional names of the actions, likewise; or the mask of `allowed`.
+        allowed: optional mask (S, A) of the actions that a state allows. Rows of other actions are ignored.
 
     Rows must be probability vectors within 1e-9; they are then normalised to the last bit.
     """
@@ -45,18 +50,25 @@ class TabularMDP:
     successors: Successors
     initial: Float[np.ndarray, "S"]
     table: Table | None = None  # of the environment that the model was read from
+    names: Names = UNNAMED
 
     def __init__(
         self,
         transitions: Transitions,
-        initial: int | ArrayLike,
+        initial: int | str | ArrayLike,
         horizon: int,
         *,
-        actions: ArrayLike | None = None,
+        states: Sequence[str] | None = None,
+        actions: Sequence[str] | ArrayLike | None = None,
+        allowed: ArrayLike | None = None,
     ) -> None:
-        successors = check_transitions(transitions, horizon, actions)
+        names, mask = _split_actions(states, actions, allowed)
+        successors = check_transitions(transitions, horizon, mask, names)
+        names.check(*successors.shape[1:])
+        number = find(names.find_state, initial, ModelError) if isinstance(initial, str) else initial
         object.__setattr__(self, "successors", successors)
-        object.__setattr__(self, "initial", check_initial(initial, successors.shape[1]))
+        object.__setattr__(self, "initial", check_initial(number, successors.shape[1], names))
+        object.__setattr__(self, "names", names)
 
     @property
     def horizon(self) -> int:
@@ -85,6 +97,28 @@ class TabularMDP:
         here = np.arange(self.num_states)[:, None, None]
         away = (lists.states != here) & (lists.probabilities > 0)
         return ~(away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
+
+    def state(self, name: str) -> int:
+        """Return the number of the state called `name`."""
+        return find(self.names.find_state, name, ModelError)
+
+    def action(self, name: str) -> int:
+        """Return the number of the action called `name`."""
+        return find(self.names.find_action, name, ModelError)
+
+    def with_names(self, states: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> "TabularMDP":
+        """Return the same model with other names of its states and actions; None for numbers.
+
+        Over a model from Gymnasium, names are those of the environment's own states: the state added for ended episodes
+        is called "ended".
+        """
+        names = read_names(states, actions)
+        if self.table is not None and names.states is not None and len(names.states) == self.num_states - 1:
+            names = read_names((*names.states, "ended"), actions)
+        names.check(self.num_states, self.num_actions)
+        named = copy(self)
+        object.__setattr__(named, "names", names)
+        return named
 
     @classmethod
     def from_gymnasium(
@@ -137,6 +171,17 @@ class TabularMDP:
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
+
+
+def _split_actions(
+    states: object, actions: Sequence[str] | ArrayLike | None, allowed: ArrayLike | None
+) -> tuple[Names, ArrayLike | None]:
+    """Return the names, and the mask of the actions that states allow: `actions` may be either."""
+    if are_names(actions):
+        return read_names(states, actions), allowed
+    if actions is not None and allowed is not None:
+        raise ModelError("actions and allowed are both a mask: give the mask as allowed, and names as actions")
+    return read_names(states, None), allowed if actions is None else actions
 
 
 def _features(

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from bidual._base.errors import ModelError
+from bidual._base.names import UNNAMED, Names
 
 Matrix = sp.sparray | sp.spmatrix
 
@@ -42,13 +43,13 @@ def check_matrices(transitions: Sequence[object]) -> tuple[sp.csr_array, ...]:
 
 
 def list_matrices(
-    matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"]
+    matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"], names: Names = UNNAMED
 ) -> tuple[Int[np.ndarray, "1 S A K"], Float[np.ndarray, "1 S A K"]]:
     """Build successor lists as long as the longest row; rows of actions that are not allowed are left out."""
     matrices = tuple(_drop_rows(matrix, ~allowed[:, a]) for a, matrix in enumerate(matrices))
     for a, matrix in enumerate(matrices):
         _check_entries(a, matrix)
-    _check_sums(matrices, allowed)
+    _check_sums(matrices, allowed, names)
     counts = np.stack([np.diff(matrix.indptr) for matrix in matrices], axis=1)
     width = _check_width(counts)
     states = np.zeros((1, *allowed.shape, width), dtype=np.int32)
@@ -101,18 +102,19 @@ def _check_entries(action: int, matrix: sp.csr_array) -> None:
         )
 
 
-def _check_sums(matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"]) -> None:
+def _check_sums(matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"], names: Names) -> None:
     sums = np.where(allowed, np.stack([matrix.sum(axis=1) for matrix in matrices], axis=1), 1.0)
     s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
+    which = "" if names is UNNAMED else f" ({names.row(s, a)})"
     if sums[s, a] == 0:
         raise ModelError(
-            f"row {s} of transitions[{a}] is empty: state {s} needs a successor under action {a}, "
+            f"row {s} of transitions[{a}]{which} is empty: state {s} needs a successor under action {a}, "
             "or a mask of actions=... that rules the action out there"
         )
     if abs(sums[s, a] - 1) > ROW_TOLERANCE:
         raise ModelError(
-            f"row {s} of transitions[{a}] sums to {sums[s, a]:.12g}, not 1 (the worst row). Rows are states, columns "
-            "next states; use float64 and divide every row by its sum: "
+            f"row {s} of transitions[{a}]{which} sums to {sums[s, a]:.12g}, not 1 (the worst row). Rows are states, "
+            "columns next states; use float64 and divide every row by its sum: "
             "scipy.sparse.diags_array(1 / np.ravel(P.sum(1))) @ P"
         )
 

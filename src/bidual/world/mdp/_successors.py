@@ -7,24 +7,27 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
+from bidual._base.names import UNNAMED, Names
 from bidual._base.types import Successors
 from bidual.world.mdp._sparse import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, list_matrices
 
 Transitions = ArrayLike | tuple[ArrayLike, ArrayLike] | Sequence[Matrix]
 
 
-def check_transitions(transitions: Transitions, horizon: int, actions: ArrayLike | None) -> Successors:
+def check_transitions(
+    transitions: Transitions, horizon: int, actions: ArrayLike | None, names: Names = UNNAMED
+) -> Successors:
     """Check the law in any form that `TabularMDP` accepts, and return it as read-only successor lists."""
     horizon = _check_horizon(horizon)
     mask = None if actions is None else _read_array("actions", actions)
-    states, probabilities = _to_lists(transitions, horizon, mask)
-    allowed = _check_actions(mask, states.shape[1:3])
-    states = _check_indices(states, allowed)
-    probabilities = _check_rows(probabilities, allowed)
+    states, probabilities = _to_lists(transitions, horizon, mask, names)
+    allowed = _check_actions(mask, states.shape[1:3], names)
+    states = _check_indices(states, allowed, names)
+    probabilities = _check_rows(probabilities, allowed, names)
     return Successors(_freeze(states), _freeze(probabilities), _freeze(allowed), horizon)
 
 
-def check_initial(initial: int | ArrayLike, size: int) -> Float[np.ndarray, "S"]:
+def check_initial(initial: int | ArrayLike, size: int, names: Names = UNNAMED) -> Float[np.ndarray, "S"]:
     """Check a state index or a distribution over `size` states, and return the start law, read-only."""
     law = _read_array("initial", initial)
     if law.ndim == 0 and np.issubdtype(law.dtype, np.integer):
@@ -37,7 +40,9 @@ def check_initial(initial: int | ArrayLike, size: int) -> Float[np.ndarray, "S"]
             f"initial must be a state index or a distribution of shape (S,) = ({size},); got shape {law.shape}"
         )
     if law.min() < 0:
-        raise ModelError(f"initial[{int(np.argmin(law))}] is {law.min():g}: probabilities cannot be negative")
+        where = int(np.argmin(law))
+        whose = "" if names.states is None else f", of {names.state(where)!r},"
+        raise ModelError(f"initial[{where}]{whose} is {law.min():g}: probabilities cannot be negative")
     if abs(law.sum() - 1) > ROW_TOLERANCE:
         raise ModelError(f"initial sums to {law.sum():.12g}, not 1: divide it by its sum")
     return _freeze(law / law.sum())
@@ -50,11 +55,11 @@ def _check_horizon(horizon: int) -> int:
 
 
 def _to_lists(
-    transitions: Transitions, horizon: int, mask: np.ndarray | None
+    transitions: Transitions, horizon: int, mask: np.ndarray | None, names: Names
 ) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
     if are_matrices(transitions):
         matrices = check_matrices(transitions)
-        return list_matrices(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices))))
+        return list_matrices(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices)), names), names)
     if isinstance(transitions, tuple):
         if len(transitions) != 2:
             raise ModelError(
@@ -127,20 +132,22 @@ def _sparsify(
     return states, np.take_along_axis(dense, states, axis=-1)
 
 
-def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...]) -> Bool[np.ndarray, "S A"]:
+def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...], names: Names) -> Bool[np.ndarray, "S A"]:
     if mask is None:
         return np.ones(shape, dtype=bool)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ModelError(
-            f"actions must be a boolean mask of shape (S, A) = {shape}; got {mask.dtype} of shape {mask.shape}"
+            f"actions must be a boolean mask of shape (S, A) = {shape}, or names of the actions; got {mask.dtype} of "
+            f"shape {mask.shape}"
         )
     if not mask.any(axis=1).all():
-        raise ModelError(f"state {int(np.argmin(mask.any(axis=1)))} allows no action: every state needs one")
+        state = names.describe_state(int(np.argmin(mask.any(axis=1))))
+        raise ModelError(f"{state} allows no action: every state needs one")
     return mask
 
 
 def _check_indices(
-    states: Int[np.ndarray, "next S A K"], allowed: Bool[np.ndarray, "S A"]
+    states: Int[np.ndarray, "next S A K"], allowed: Bool[np.ndarray, "S A"], names: Names
 ) -> Int[np.ndarray, "next S A K"]:
     size = states.shape[1]
     states = np.where(allowed[:, :, None], states, 0)
@@ -149,34 +156,33 @@ def _check_indices(
         h, s, a, k = (int(i) for i in wrong)
         step = f" at step {h}" if states.shape[0] > 1 else ""
         raise ModelError(
-            f"next_states of state {s}, action {a}{step}: entry {k} is {states[h, s, a, k]}, "
+            f"next_states of {names.row(s, a)}{step}: entry {k} is {states[h, s, a, k]}, "
             f"but states are numbered 0 to {size - 1}"
         )
     return states.astype(np.int32)
 
 
 def _check_rows(
-    probabilities: Float[np.ndarray, "law S A K"], allowed: Bool[np.ndarray, "S A"]
+    probabilities: Float[np.ndarray, "law S A K"], allowed: Bool[np.ndarray, "S A"], names: Names
 ) -> Float[np.ndarray, "law S A K"]:
     # Rows of actions that are not allowed are never used; make them harmless.
     probabilities = np.where(allowed[:, :, None], probabilities, 1.0 / probabilities.shape[-1])
     if probabilities.min() < 0:
         h, s, a, k = (int(i) for i in np.argwhere(probabilities < 0)[0])
-        raise ModelError(
-            f"negative probability {probabilities[h, s, a, k]:g} in {_name_row(probabilities, h, s, a)} (entry {k})"
-        )
+        row = _name_row(probabilities, names, h, s, a)
+        raise ModelError(f"negative probability {probabilities[h, s, a, k]:g} in {row} (entry {k})")
     sums = probabilities.sum(axis=-1)
     if np.abs(sums - 1).max() > ROW_TOLERANCE:
         h, s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
         raise ModelError(
-            f"the probabilities of {_name_row(probabilities, h, s, a)} sum to {sums[h, s, a]:.12g}, not 1 "
+            f"the probabilities of {_name_row(probabilities, names, h, s, a)} sum to {sums[h, s, a]:.12g}, not 1 "
             "(the worst row). Use float64 and divide by the row sums: P / P.sum(-1, keepdims=True)"
         )
     return probabilities / sums[..., None]
 
 
-def _name_row(probabilities: np.ndarray, h: int, s: int, a: int) -> str:
-    return f"state {s}, action {a}" + (f", step {h}" if probabilities.shape[0] > 1 else "")
+def _name_row(probabilities: np.ndarray, names: Names, h: int, s: int, a: int) -> str:
+    return names.row(s, a) + (f", step {h}" if probabilities.shape[0] > 1 else "")
 
 
 def _freeze(array: np.ndarray) -> np.ndarray:

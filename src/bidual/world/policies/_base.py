@@ -8,12 +8,14 @@ import numpy as np
 
 from bidual._base.errors import PolicyError
 from bidual._base.html import format_html_table
+from bidual._base.names import UNNAMED, Names, find
 
 
 class Actor:
     """One episode of a policy: the only mutable object here, for it counts the steps.
 
-    Constructed by ``policy.reset(rng)``; call ``act(observation)`` once per step.
+    Constructed by ``policy.reset(rng)``; call ``act(observation)`` once per step. Where states have names, it takes
+    them too, and answers a name with the name of the action, if that has one.
     """
 
     def __init__(
@@ -22,11 +24,13 @@ class Actor:
         horizon: int,
         num_states: int,
         read: Callable[[int, Any], Any] | None = None,
+        names: Names = UNNAMED,
     ) -> None:
         self._choose = choose
         self._horizon = horizon
         self._num_states = num_states
         self._read = read
+        self._names = names
         self._step = 0
 
     def with_decoder(self, read: Callable[[int, Any], int]) -> "Actor":
@@ -35,6 +39,9 @@ class Actor:
 
     def act(self, observation: Any) -> Any:  # noqa: ANN401 - a state, what a decoder reads, a vector
         """Return the action at this step for an observation."""
+        if self._read is None and isinstance(observation, str):
+            number = self.act_in(find(self._names.find_state, observation, PolicyError))
+            return number if self._names.actions is None else self._names.action(number)
         return self.act_in(self.state(observation))
 
     def act_in(self, state: Any) -> Any:  # noqa: ANN401
@@ -57,6 +64,8 @@ class Actor:
 
 class AbstractPolicy(abc.ABC):
     """A rule for acting over H steps in S states."""
+
+    names: Names = UNNAMED
 
     @property
     @abc.abstractmethod

@@ -45,7 +45,7 @@ def from_occupancy(occupancy: Float[np.ndarray, "H S A"], mdp: TabularMDP) -> Ma
     arrived = occupancy.sum(axis=-1, keepdims=True)
     first = np.eye(mdp.num_actions)[np.argmax(mdp.actions, axis=1)]
     table = np.where(arrived > 0, occupancy, first)
-    return MarkovPolicy(table / table.sum(axis=-1, keepdims=True))
+    return MarkovPolicy(table / table.sum(axis=-1, keepdims=True), mdp.names)
 
 
 def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
@@ -58,7 +58,7 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     if len(members) < len(mixture.members):
         raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
     if len(members) == 1:
-        return MarkovPolicy(members[0].table)
+        return MarkovPolicy(members[0].table, mdp.names)
     matrices = transition_matrices(mdp)
     heaviest = members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
@@ -73,7 +73,7 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
             empty = np.flatnonzero(arrived == 0)
             row[empty], arrived[empty] = heaviest.at(h)[empty], 1.0
         row /= arrived[:, None]
-    return MarkovPolicy(table)
+    return MarkovPolicy(table, mdp.names)
 
 
 def embedding(mdp: TabularMDP, psi: Psi, policy: AbstractPolicy) -> Float[np.ndarray, "H d"]:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.brief import describe_briefly
+from bidual._base.names import UNNAMED, Names
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._frames import build_policy_frame, format_policy
 
@@ -20,6 +21,7 @@ class MarkovPolicy(AbstractPolicy):
     """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a."""
 
     table: Float[np.ndarray, "H S A"]
+    names: Names = UNNAMED
 
     def at(self, h: int) -> Float[np.ndarray, "S A"]:
         """Return the probabilities at one step."""
@@ -41,14 +43,14 @@ class MarkovPolicy(AbstractPolicy):
             cumulative = np.cumsum(self.table[h, s])
             return int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
 
-        return Actor(choose, H, S)
+        return Actor(choose, H, S, names=self.names)
 
     def to_frame(self) -> "DataFrame":
         """Return a frame of pandas with a row for every action that is taken with some probability."""
-        return build_policy_frame(self.table)
+        return build_policy_frame(self.table, self.names)
 
     def _repr_html_(self) -> str:
-        return format_policy(repr(self), self.table)
+        return format_policy(repr(self), self.table, self.names)
 
     def __repr__(self) -> str:
         H, S, A = self.shape

@@ -11,8 +11,10 @@ import numpy as np
 
 from bidual._base import archive
 from bidual._base.errors import PolicyError
+from bidual._base.names import read_names
 from bidual.world.policies._control import AffineFeedback, ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy, encode_decoded
+from bidual.world.policies._frames import list_choices
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import Mixture
 
@@ -29,7 +31,9 @@ def write_table(
     """Write the probability of every action at every step in every state; numbers come back to the last bit.
 
     json: an object with the shape (H, S, A) and the nested list ``probabilities[h][s][a]``. csv: one row for every
-    action that is taken with some probability. npz and safetensors: one array, ``probabilities``.
+    action that is taken with some probability. npz and safetensors: one array, ``probabilities``. Names of states and
+    actions stand in a csv instead of their numbers, and in the other formats beside them, as lists ``states`` and
+    ``actions`` (in safetensors as JSON, in its metadata).
 
     A policy over latents has its decoder beside it: for every step h and latent k a weight and, of normal observations,
     ``means[h, k]`` and ``variances[h]``, of symbols ``laws[h, k]``. The latent of an observation is the most likely
@@ -45,6 +49,7 @@ def write_table(
         header, arrays = _encode_laws(policy)
     else:
         header = {"kind": "markov policy", "axes": ["step", "state", "action"], "shape": list(policy.shape)}
+        header |= policy.names.to_json()
         arrays = {"probabilities": np.ascontiguousarray(policy.table)}
         arrays |= _encode_decoder(policy) if isinstance(policy, DecodedPolicy) else {}
     if format == "csv" and len(arrays) > 1:
@@ -89,19 +94,20 @@ def _format_json(header: dict[str, Any], arrays: Arrays) -> bytes:
     return (json.dumps(header | lists) + "\n").encode()
 
 
-def _format_csv(_: dict[str, Any], arrays: Arrays) -> bytes:
-    table, text = arrays["probabilities"], io.StringIO(newline="")
+def _format_csv(header: dict[str, Any], arrays: Arrays) -> bytes:
+    text = io.StringIO(newline="")
+    columns = list_choices(arrays["probabilities"], read_names(header.get("states"), header.get("actions")))
     rows = csv.writer(text)
-    rows.writerow(["step", "state", "action", "probability"])
-    places = zip(*(axis.tolist() for axis in np.nonzero(table)), strict=True)
-    rows.writerows((*place, float(table[place])) for place in places)
+    rows.writerow(columns)
+    rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
     return text.getvalue().encode()
 
 
 def _format_npz(header: dict[str, Any], arrays: Arrays) -> bytes:
     file = io.BytesIO()
     switches = {"discrete": np.array(header["discrete"])} if "discrete" in header else {}
-    named: dict[str, Any] = arrays | switches
+    names = {what: np.array(header[what]) for what in ("states", "actions") if what in header}
+    named: dict[str, Any] = arrays | switches | names
     np.savez_compressed(file, **named)
     return file.getvalue()
 
@@ -109,7 +115,7 @@ def _format_npz(header: dict[str, Any], arrays: Arrays) -> bytes:
 def _format_safetensors(header: dict[str, Any], arrays: Arrays) -> bytes:
     from safetensors.numpy import save
 
-    switches = {"discrete": json.dumps(header["discrete"])} if "discrete" in header else {}
+    switches = {key: json.dumps(header[key]) for key in ("discrete", "states", "actions") if key in header}
     return save(arrays, {"kind": header["kind"], "axes": " ".join(header["axes"])} | switches)
 
 
