@@ -24,7 +24,7 @@ from bidual.learning.outputs import (
 from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
 from bidual.models import AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.features import Computed
+from bidual.problem.features import AbstractFeatures, Computed
 from bidual.problem.modelling import Problem
 from bidual.world.envs import (
     AbstractEnvironment,
@@ -195,15 +195,14 @@ def _open_environment(
             f"signal {observed[0][0]!r} is a function of what an environment shows, but a simulated model shows only "
             "states and actions: give it as an array"
         )
-    if isinstance(env, GymnasiumEnvironment | Parallel):
-        return env.with_signals(observed)
     if isinstance(env, RichEnvironment):
         raise ProblemError(
             "the environment shows vectors, not state numbers: learn it with bd.models.Latent(latents=...)"
         )
-    if isinstance(env, AbstractEnvironment):
+    if isinstance(env, AbstractEnvironment) and not isinstance(env, GymnasiumEnvironment | Parallel):
         return env
-    return gymnasium_environment(env, problem.embedding.horizon, observed)
+    opened = env if isinstance(env, AbstractEnvironment) else gymnasium_environment(env, problem.embedding.horizon)
+    return opened.with_signals(features_over(opened, problem).observed)
 
 
 def _open_rich(
@@ -230,9 +229,18 @@ def _open_rich(
     return rich_environment(env, problem.embedding.horizon, needs.latents, features.observed, discrete=needs.symbols)
 
 
+def features_over(world: AbstractEnvironment, problem: Problem) -> AbstractFeatures:
+    """Return the features of the problem over the states of an environment, the one that is added included."""
+    features = problem.embedding.features
+    if not isinstance(world, GymnasiumEnvironment | Parallel):
+        return features
+    _, S, A = world.shape
+    return features.with_end((problem.embedding.horizon, S, A))
+
+
 def facts_about(world: AbstractEnvironment, problem: Problem, delta: float) -> EnvironmentFacts:
     """Return what the environment itself declares, with the features of the problem over it."""
-    features = problem.embedding.features
+    features = features_over(world, problem)
     facts = EnvironmentFacts(
         *(features.pieces(world.shape), world.shape[0], world.allowed, delta, world.absorbing, world.initial)
     )

@@ -18,7 +18,7 @@ from bidual.certificate.constraints import (
     status_of_learned,
 )
 from bidual.learning.outputs import DualBound, Estimates, ReturnedPolicy
-from bidual.learning.setup import LearnSetup
+from bidual.learning.setup import LearnSetup, features_over
 from bidual.models import AbstractKnowledge
 from bidual.problem.modelling import slice_rows
 from bidual.world.policies import AbstractPolicy, Mixture, Played, find_distinct
@@ -178,5 +178,5 @@ def describe_exploration(setup: LearnSetup) -> str:
 
 def describe_assumptions(setup: LearnSetup, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """Describe the assumptions of the bounds."""
-    observed, split = setup.problem.embedding.features.observed, setup.split
+    observed, split = features_over(setup.env, setup.problem).observed, setup.split
     return knowledge.assumptions(setup.program, [name for name, _ in observed], split.delta, split.model)

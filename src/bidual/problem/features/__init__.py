@@ -17,7 +17,7 @@ from bidual.problem.features._maps import (
     mapped,
     read_features,
 )
-from bidual.problem.features._signals import Arrival, Signals, observed, on_arrival, signals
+from bidual.problem.features._signals import Arrival, ArrivalTable, Signals, observed, on_arrival, signals
 from bidual.problem.features._visits import Occupancy, Visits, concat, occupancy, visits
 
 __all__ = [

@@ -160,6 +160,11 @@ class AbstractFeatures(abc.ABC):
     def pieces(self, shape: tuple[int, int, int]) -> Pieces:
         """Return psi over H steps, S states and A actions with unknown transitions."""
 
+    def with_end(self, shape: tuple[int, int, int]) -> "AbstractFeatures":
+        """Return the features over states of which the last was added for ended episodes: arrays may be without it."""
+        del shape
+        return self
+
     def embedding(self, horizon: int, *, total: bool = False) -> "Embedding":
         """Return the CVXPY variable for the expectation of psi: shape (H, d), or (d,) summed over time."""
         from bidual.problem.features.embedding import Embedding

@@ -26,6 +26,18 @@ class Arrival:
 
 @final
 @dataclass(frozen=True, eq=False)
+class ArrivalTable:
+    """Values (S, A, S) over an environment's own states: its value at a step has the state arrived in, ended or not."""
+
+    values: Float[np.ndarray, "S A S"]
+
+    def __call__(self, state: int, action: int, next_state: int) -> float:
+        """Return the value of a transition."""
+        return float(self.values[state, action, next_state])
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Signals(AbstractFeatures):
     """One feature per named signal."""
 
@@ -51,6 +63,11 @@ class Signals(AbstractFeatures):
         steps = max(signal.shape[0] for signal in staged)
         return Psi(np.stack([np.broadcast_to(s, (steps, *s.shape[1:])) for s in staged], axis=1))
 
+    def with_end(self, shape: tuple[int, int, int]) -> "Signals":
+        """Return the signals with arrays over the states before the last padded by 0, or read as steps are made."""
+        pairs = zip(self.names, self.arrays, strict=True)
+        return Signals(self.names, tuple(_add_end(name, array, shape) for name, array in pairs))
+
     def pieces(self, shape: tuple[int, int, int]) -> Pieces:
         """Sort the signals into arrays over (state, action), arrays paid on arrival, and functions."""
         placed = [_place(name, array, shape) for name, array in zip(self.names, self.arrays, strict=True)]
@@ -71,6 +88,7 @@ def signals(**named: ArrayLike | Arrival | Observed | Callable[..., float]) -> S
             step; (S, A, S) or (H, S, A, S) for one that is paid on arrival in the next state. Where an environment is
             learned also a function, of the four arguments ``obs, action, next_obs, info`` or of one transition with
             these and ``reward`` and ``terminated``: its values must lie in [0, 1], or in what `observed` declares.
+            Arrays for an environment are over its own states: one is added for ended episodes, with signals 0.
     """
     if not named:
         raise ModelError("signals() needs at least one named array, for example signals(reward=r, cost=c)")
@@ -132,6 +150,41 @@ def _copy_numbers(what: str, array: ArrayLike) -> Float[np.ndarray, "..."]:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from error
 
 
+def _add_end(
+    name: str, signal: Arrival | Observed | Float[np.ndarray, "..."], shape: tuple[int, int, int]
+) -> Arrival | Observed | Float[np.ndarray, "..."]:
+    """Extend a signal over an environment's own states to the one that was added for ended episodes.
+
+    One that is paid on arrival becomes a signal of the steps: in the added state one cannot see where they arrived.
+    """
+    if isinstance(signal, Observed):
+        return signal
+    (H, S, A), marked = shape, isinstance(signal, Arrival)
+    own, values = S - 1, signal.values if isinstance(signal, Arrival) else signal
+    if values.shape in ((S,), (S, A), (H, S, A), (S, A, S), (H, S, A, S)):
+        return signal
+    by_step, by_arrival = values.shape == (H, own, A) and not marked, values.shape == (own, A, own)
+    if by_step and by_arrival:
+        raise _ambiguous(name, values.shape)
+    if by_arrival:
+        return Observed(ArrivalTable(values), float(values.min()), float(values.max()))
+    if by_step or (values.shape in ((own,), (own, A)) and not marked):
+        place = 1 if by_step else 0
+        return np.pad(values, [(0, int(axis == place)) for axis in range(values.ndim)])
+    raise ModelError(
+        f"signal {name!r} has shape {values.shape}; with H = {H}, S = {own} states of its own, A = {A} "
+        f"it must be (S,) = {(own,)}, (S, A) = {(own, A)}, (H, S, A) = {(H, own, A)} or, paid on arrival, "
+        f"(S, A, S) = {(own, A, own)}; or as many states more as are added at the end, one"
+    )
+
+
+def _ambiguous(name: str, shape: tuple[int, ...]) -> ModelError:
+    return ModelError(
+        f"signal {name!r} of shape {shape} could mean (H, S, A) or (S, A, S) because H = S = A: "
+        "write bd.features.on_arrival(array) for the latter, or give (H, S, A, S) or (S, A)"
+    )
+
+
 def _place_stage(
     name: str, array: Arrival | Observed | np.ndarray, successors: Successors
 ) -> Float[np.ndarray, "steps S A"]:
@@ -152,10 +205,7 @@ def _place(
         return _check_arrival(name, array.values, shape), Arrival
     by_step, by_arrival = array.shape == (H, S, A), array.shape == (S, A, S)
     if by_step and by_arrival:
-        raise ModelError(
-            f"signal {name!r} of shape {array.shape} could mean (H, S, A) or (S, A, S) because H = S = A: "
-            "write bd.features.on_arrival(array) for the latter, or give (H, S, A, S) or (S, A)"
-        )
+        raise _ambiguous(name, array.shape)
     if array.shape == (S,):
         return np.broadcast_to(array[None, :, None], (1, S, A)), None
     if array.shape == (S, A):

@@ -99,6 +99,10 @@ class Concat(AbstractFeatures):
             occupancy=any(member.occupancy for member in members),
         )
 
+    def with_end(self, shape: tuple[int, int, int]) -> "Concat":
+        """Return the members over states of which the last was added."""
+        return Concat(tuple(member.with_end(shape) for member in self.members))
+
 
 def visits(num_states: int) -> Visits:
     """Declare the state visits as features: ``x.visits`` has shape (H, S), or (S,) summed over time."""

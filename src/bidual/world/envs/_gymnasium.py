@@ -58,7 +58,7 @@ class GymnasiumEnvironment(AbstractEnvironment):
 
     def with_signals(self, observed: Sequence[tuple[str, Observed]]) -> "GymnasiumEnvironment":
         """Return the same environment with other observed signals."""
-        return replace(self, readings=tuple(read_signature(name, signal) for name, signal in observed))
+        return replace(self, readings=tuple(read_signature(name, signal, self._places) for name, signal in observed))
 
     def collect(self, policy: AbstractPolicy, draw: Draw) -> Episode:
         """Run one episode; the environment and the policy get seeds of their own."""
@@ -92,6 +92,10 @@ class GymnasiumEnvironment(AbstractEnvironment):
         ended = answer.terminated
         next_state = self.numbering.size if ended else self.numbering.state(answer.obs, moment)
         return Step(obs, raw, answer.obs, answer.reward, ended, answer.info, state, next_state)
+
+    def _places(self, step: Step, moment: CallSite) -> tuple[int, int, int]:
+        arrived = self.numbering.state(step.next_obs, moment) if step.terminated else step.next_state
+        return step.state, step.action - self.first_action, arrived
 
     def close(self) -> None:
         """Close the environment, its windows if it has any, and the process that it lives in."""

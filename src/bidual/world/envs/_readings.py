@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from bidual._base.errors import FAILURES, EnvError, ModelError
-from bidual.problem.features import Observed
+from bidual.problem.features import ArrivalTable, Observed
 from bidual.world.envs._calls import CallSite, to_number
 
 
@@ -25,19 +25,23 @@ class Step(NamedTuple):
     next_state: int  # the added state, if the step has terminated the episode
 
 
+# State, action and next state of a step, also of one that ends its episode, with the environment's own numbers.
+Places = Callable[[Step, CallSite], tuple[int, int, int]]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A named signal with a function of one argument, the step."""
+    """A named signal with a function of a step, and of where that was made."""
 
     name: str
-    function: Callable[[Step], object]
+    function: Callable[[Step, CallSite], object]
     signal: Observed
 
     def read(self, step: Step, moment: CallSite) -> float:
         """Evaluate the signal at a step, and check its bounds."""
         try:
-            value = self.function(step)
+            value = self.function(step, moment)
         except FAILURES as error:
             raise EnvError(
                 f"signal {self.name!r} failed at {moment} (observation {step.obs!r:.80}, action {step.action}): "
@@ -65,15 +69,25 @@ class Reading:
         return number
 
 
-def read_signature(name: str, observed: Observed) -> Reading:
-    """Return the reading of a signal, after inspecting the arguments of its function once."""
+def read_signature(name: str, observed: Observed, places: Places | None = None) -> Reading:
+    """Return the reading of a signal, after inspecting the arguments of its function once.
+
+    `places` is for arrays over an environment's own states.
+    """
+    table = observed.function
+    if isinstance(table, ArrivalTable) and places is not None:
+        return Reading(name, lambda step, moment: table(*places(step, moment)), observed)
     function = observed.function
     match _count_required(name, function):
         case 1:
-            call = function
+
+            def call(step: Step, moment: CallSite) -> object:
+                del moment
+                return function(step)
         case 4:
 
-            def call(step: Step) -> object:
+            def call(step: Step, moment: CallSite) -> object:
+                del moment
                 return function(step.obs, step.action, step.next_obs, step.info)
 
         case count:

@@ -13,7 +13,7 @@ from bidual._base.errors import ModelError
 from bidual._base.names import UNNAMED, Names, are_names, find, read_names
 from bidual._base.types import Successors, at_step
 from bidual.problem import features
-from bidual.problem.features import AbstractFeatures, Arrival, concat, signals
+from bidual.problem.features import AbstractFeatures, Arrival, Observed, concat, signals
 from bidual.world.mdp._successors import Transitions, check_initial, check_transitions
 from bidual.world.mdp._toy_text import Table, Transition, open_environment, read_table, start_law
 
@@ -151,8 +151,8 @@ class TabularMDP:
             total: sum over time: ``x.name`` is one number instead of one per step.
             visits: add the part ``x.visits``: the probability of every state, (H, S) or (S,).
             occupancy: add the part ``x.occupancy``: of every state and action, (H, S, A) or (S, A).
-            **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S); over a model from
-                Gymnasium also functions of a transition.
+            **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S), over a model from Gymnasium
+                of the environment's own states; or there functions of a transition.
         """
         arrays = {name: self._as_array(name, signal) for name, signal in named.items()}
         psi = _features(self, visits=visits, occupancy=occupancy, named=arrays)
@@ -161,13 +161,21 @@ class TabularMDP:
 
     def _as_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
         if not callable(signal):
-            return signal
+            return signal if self.table is None else self._add_end(name, signal, self.table)
         if self.table is None:
             raise ModelError(
                 f"signal {name!r} is a function; this model needs it as an array over (S, A): "
                 "only models made by from_gymnasium know the transitions to call it with"
             )
         return self.table.signal(name, signal)
+
+    def _add_end(self, name: str, signal: ArrayLike | Arrival, table: Table) -> ArrayLike | Arrival:
+        """Extend an array over the environment's own states to the one that was added."""
+        (extended,) = signals(**{name: signal}).with_end(self.successors.shape).arrays
+        if not isinstance(extended, Observed):
+            return extended
+        function = extended.function
+        return table.signal(name, lambda t: function(t.state, t.action, t.next_state))
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
