@@ -251,6 +251,24 @@ def test_policies_of_controllers_act_within_limits_and_the_same_for_the_same_see
         actor.act(path[0])
 
 
+@pytest.mark.parametrize("discrete", [False, True])
+def test_policies_of_controllers_predict_for_batches(controller, discrete):
+    policy, path = ControlPolicy(controller, LOW, HIGH, discrete), RNG.normal(size=(H, 2, N))
+    state, batches = bd.policies.PredictionState(4), []
+    for h in range(H):
+        batch, state = policy.predict(path[h], state)
+        batches.append(batch)
+    assert batches[0].shape == ((2,) if discrete else (2, M))
+    for i in range(2):
+        actor = policy.reset(np.random.default_rng((4, i, 1)))
+        np.testing.assert_array_equal([batch[i] for batch in batches], [actor.act(s) for s in path[:, i]])
+    one, alone = policy.predict(path[0, 0], deterministic=True)
+    again, _ = policy.predict(path[0, 0], deterministic=True)
+    np.testing.assert_array_equal(one, again)
+    assert alone.single
+    assert np.shape(one) == (() if discrete else (M,))
+
+
 def test_policies_of_controllers_refuse_what_they_cannot_read(controller):
     policy = ControlPolicy(controller, LOW, HIGH)
     with pytest.raises(bd.PolicyError, match="has 2 numbers, the policy reads 3"):

@@ -88,3 +88,73 @@ def test_never_takes_an_action_of_probability_zero():
     table[0, 0, 1] = 1.0
     rng = np.random.default_rng(0)
     assert {MarkovPolicy(table).reset(rng).act(0) for _ in range(200)} == {1}
+
+
+def _play(policy, observations, state=None, **options):
+    """The actions of `predict` along a sequence of (batches of) observations, and the last state."""
+    actions = []
+    for one in observations:
+        action, state = policy.predict(one, state, **options)
+        actions.append(action)
+    return np.array(actions), state
+
+
+def test_predict_acts_as_an_actor_does(policy):
+    """The step and the member of a mixture are in the state: whole episodes have the probabilities of `reset`."""
+    state, actions = bd.policies.PredictionState(seed=3), []
+    for s in (0, 3, 1):
+        action, state = policy.predict(s, state)
+        actions.append(action)
+    assert actions == _episode(policy, np.random.default_rng((3, 0, 1)))
+    assert state.steps == (H,)
+
+
+def test_predict_repeats_a_call_with_the_same_state(policy):
+    _, state = policy.predict(0, bd.policies.PredictionState(1))
+    assert len({int(policy.predict(2, state)[0]) for _ in range(10)}) == 1
+    assert state.steps == (1,)
+
+
+def test_predict_takes_batches_and_begins_episodes_anew(policy):
+    states = np.arange(S) if policy.observation_size is None else np.arange(float(S))[:, None]
+    state = bd.policies.PredictionState(5)
+    one, state = policy.predict(states, state, np.ones(S, dtype=bool))
+    assert one.shape == (S,)
+    two, state = policy.predict(states, state, np.array([False, True, False, True]))
+    assert state.steps == (2, 1, 2, 1)
+    assert state.episodes == (1, 2, 1, 2)
+    for i in range(S):
+        fresh = np.random.default_rng((5, i, state.episodes[i]))
+        actor = policy.reset(fresh)
+        expected = [actor.act(i) for _ in range(state.steps[i])]
+        assert two[i] == expected[-1]
+    assert np.all((one >= 0) & (one < A))
+
+
+def test_predict_takes_the_most_likely_action_where_asked(policy):
+    likely = policy.most_likely()
+    assert isinstance(likely, DeterministicPolicy | DecodedPolicy)
+    first, _ = _play(policy, (0, 3, 1), deterministic=True)
+    again, _ = _play(policy, (0, 3, 1), deterministic=True)
+    assert first.tolist() == again.tolist() == _episode(likely, 0)
+    table = policy.members[1].table if isinstance(policy, Mixture) else policy.table
+    assert first.tolist() == [int(np.argmax(table[h, s])) for h, s in enumerate((0, 3, 1))]
+
+
+def test_predict_names_what_does_not_belong_together(policy):
+    batch = np.zeros(2, dtype=int) if policy.observation_size is None else np.zeros((2, 1))
+    _, state = policy.predict(batch)
+    with pytest.raises(bd.PolicyError, match=r"episode_start has shape \(3,\) for 2 environments"):
+        policy.predict(batch, state, np.ones(3, dtype=bool))
+    with pytest.raises(bd.PolicyError, match="batch of observations for 2 environments"):
+        policy.predict(np.repeat(batch, 2, axis=0), state)
+    with pytest.raises(bd.PolicyError, match="another policy"):
+        _deterministic(9).predict(batch, state)
+    with pytest.raises(bd.PolicyError, match="began with deterministic=False"):
+        policy.predict(batch, state, deterministic=True)
+    with pytest.raises(bd.PolicyError, match="state must be what the call of predict before returned"):
+        policy.predict(batch, (batch,))
+    for _ in range(H - 1):
+        _, state = policy.predict(batch, state)
+    with pytest.raises(bd.PolicyError, match=r"horizon is 3 steps.*TimeLimit\(env, 3\)"):
+        policy.predict(batch, state)

@@ -10,7 +10,14 @@ import pytest
 from tests.outputs import CERTIFIED, LEARNED, find_difference_of_blocks
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("problems.md", "learning.md", "runs.md", "control.md")}
+RULES = {
+    "problems.md": CERTIFIED,
+    "learning.md": LEARNED,
+    "runs.md": LEARNED,
+    "control.md": CERTIFIED,
+    "ecosystem.md": LEARNED,
+}
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in RULES}
 LARGEST = 60_000  # bytes of a picture of a ready problem
 
 
@@ -19,10 +26,7 @@ def _run(*arguments, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
-    [("problems.md", CERTIFIED), ("learning.md", LEARNED), ("runs.md", LEARNED), ("control.md", CERTIFIED)],
-)
+@pytest.mark.parametrize(("name", "rule"), RULES.items())
 def test_the_python_blocks_run_and_print_what_is_shown(name, rule, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)))

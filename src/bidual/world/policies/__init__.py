@@ -1,6 +1,6 @@
 """Policies: the results of a solve, and the behaviour of an agent."""
 
-from bidual.world.policies._base import AbstractPolicy, Actor
+from bidual.world.policies._base import AbstractPolicy, Actor, PredictionState
 from bidual.world.policies._collapse import collapse, embedding, from_occupancy, visits
 from bidual.world.policies._control import (
     CONTROLS,
@@ -30,6 +30,7 @@ __all__ = [
     "DeterministicPolicy",
     "MarkovPolicy",
     "Mixture",
+    "PredictionState",
     "RandomControls",
     "collapse",
     "embedding",

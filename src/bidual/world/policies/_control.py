@@ -167,14 +167,22 @@ class ControlPolicy(AbstractPolicy):
     def reset(self, rng: np.random.Generator | int | None = None) -> Actor:
         """Start an episode; its actor takes vectors."""
         H, n, _ = self.shape
-        memory = self.controller.start(np.random.default_rng(rng))
 
-        def choose(h: int, s: Float[np.ndarray, "n"]) -> Any:  # noqa: ANN401
-            nonlocal memory
+        def choose(h: int, s: Float[np.ndarray, "n"], memory: Any) -> tuple[Any, Any]:  # noqa: ANN401
             control, memory = self.controller.act(memory, h, s)
-            return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high)
+            return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high), memory
 
-        return Actor(choose, H, n, lambda _, observation: self._vector(observation))
+        memory = self.controller.start(np.random.default_rng(rng))
+        return Actor(choose, memory, H, n, lambda _, observation: self._vector(observation))
+
+    @property
+    def observation_size(self) -> int:
+        """The number of entries of an observation."""
+        return self.shape[1]
+
+    def most_likely(self) -> "ControlPolicy":
+        """Return the policy itself: a controller that samples its plans has no likeliest one, and a seed repeats it."""
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write controller and limits to one file, for `bd.load`; signals that it plans with are named, not stored."""

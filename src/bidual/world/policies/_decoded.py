@@ -84,6 +84,15 @@ class DecodedPolicy(AbstractPolicy):
         """Start an episode; its actor takes observations."""
         return self.table_policy.reset(rng).with_decoder(self.decoder.latent)
 
+    @property
+    def observation_size(self) -> int:
+        """The number of entries of an observation."""
+        return self.decoder.dimension
+
+    def most_likely(self) -> "DecodedPolicy":
+        """Return the same decoder with the table of the most likely actions."""
+        return DecodedPolicy(self.table_policy.most_likely(), self.decoder)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write table and decoder to one file, for `bd.load`."""
         from bidual.world.policies._decoded import write_decoded

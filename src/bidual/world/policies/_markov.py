@@ -38,12 +38,16 @@ class MarkovPolicy(AbstractPolicy):
         generator = np.random.default_rng(rng)
         H, S, _ = self.shape
 
-        def choose(h: int, s: int) -> int:
+        def choose(h: int, s: int, rng: np.random.Generator) -> tuple[int, np.random.Generator]:
             # The first action whose cumulative probability exceeds a uniform draw; never one of probability 0.
             cumulative = np.cumsum(self.table[h, s])
-            return int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
+            return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), rng
 
-        return Actor(choose, H, S, names=self.names)
+        return Actor(choose, generator, H, S, names=self.names)
+
+    def most_likely(self) -> "DeterministicPolicy":
+        """Return the table of the most likely actions, the first of equally likely ones."""
+        return DeterministicPolicy(self.table.argmax(axis=2), self.table.shape[2])
 
     def to_frame(self) -> "DataFrame":
         """Return a frame of pandas with a row for every action that is taken with some probability."""
@@ -86,7 +90,11 @@ class DeterministicPolicy(AbstractPolicy):
         """Start an episode; nothing is random."""
         del rng
         H, S, _ = self.shape
-        return Actor(lambda h, s: int(self.actions[h, s]), H, S)
+        return Actor(lambda h, s, memory: (int(self.actions[h, s]), memory), None, H, S)
+
+    def most_likely(self) -> "DeterministicPolicy":
+        """Return the policy itself."""
+        return self
 
     def to_frame(self) -> "DataFrame":
         """Return a frame of pandas with a row for every action that is taken with some probability."""

@@ -48,6 +48,15 @@ class Mixture(AbstractPolicy):
         generator = np.random.default_rng(rng)
         return self.members[generator.choice(len(self.members), p=self.weights)].reset(generator)
 
+    @property
+    def observation_size(self) -> int | None:
+        """The number of entries of an observation of its members."""
+        return self.members[0].observation_size
+
+    def most_likely(self) -> AbstractPolicy:
+        """Return the most likely choices of the heaviest member."""
+        return self.members[int(np.argmax(self.weights))].most_likely()
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all members, which must be controllers, to one file for `bd.load`; tables are collapsed."""
         from bidual.world.policies._control import write_controls
