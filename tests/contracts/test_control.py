@@ -20,11 +20,11 @@ from bidual.planners.control import (
     Descent,
     Hallucinated,
     Mean,
-    Receding,
     Thompson,
     icem,
     mppi,
 )
+from bidual.planners.control._receding import Receding
 from bidual.planners.control._sampling import clip_controls, path_costs
 from bidual.planners.control._search import Subproblem
 from bidual.problem.features import computed, fourier, linear, signal
