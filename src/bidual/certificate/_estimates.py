@@ -12,10 +12,11 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bidual._base.errors import EnvError
+from bidual._base.errors import CertificateError, EnvError
 from bidual.certificate import bounds
 from bidual.certificate._types import Resolution
 from bidual.certificate.bounds import Alone, Split
+from bidual.certificate.bounds._range import MARGIN
 from bidual.certificate.rounding import EPS
 from bidual.problem.convex import AbstractProgram, ConvexProgram
 
@@ -174,6 +175,17 @@ def resolution_of(
     room[linear.numbers] += 16 * EPS * largest[linear.numbers]
     total = largest[0] + (float(np.abs(gamma) @ largest[1:]) if gamma.size == largest.size - 1 else 0.0)
     return Resolution(1e-12 * total, float(room[0]), room[1:])
+
+
+def check_samples(what: str, number: int, samples: Float[np.ndarray, "n"], low: float, high: float) -> None:
+    """Check that no episode paid what none can pay, up to the rounding that intervals allow for."""
+    margin = MARGIN * max(abs(low), abs(high))
+    outside = samples[~((samples >= low - margin) & (samples <= high + margin))]
+    if outside.size:
+        raise CertificateError(
+            f"{what} {number} is {float(outside[0])!r} in an episode, but no episode leaves [{low!r}, {high!r}]: the "
+            "samples are none of this problem, and prove nothing"
+        )
 
 
 def image_rows(program: ConvexProgram) -> EstimateRows:

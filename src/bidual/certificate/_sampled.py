@@ -9,6 +9,7 @@
 Each statement has its share of delta (`bounds.Split`), so that all of them hold at once with probability 1 - delta.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import final
@@ -23,6 +24,7 @@ from bidual.certificate._estimates import (
     Estimates,
     Round,
     Spans,
+    check_samples,
     estimate_round,
     evaluate_at,
     image_rows,
@@ -128,18 +130,27 @@ def _check_functionals(evidence: SampledEvidence, rows: EstimateRows) -> None:
     missing = np.setdiff1d(rows.numbers, linear.numbers).tolist()
     if missing and program.is_linear:
         raise CertificateError(f"there are no samples of functional {missing[0]}: nothing is known of it")
-    _check_spans("functional", evidence.knowledge, linear, rows)
+    _check_spans("functional", evidence, linear, rows, [seen.values for seen in evidence.rounds])
     if corners is None:
         return
     few = program.over_few_numbers(MOST_NUMBERS)
     if few is None:
         raise CertificateError("corners bound functions of a few numbers, and this problem has none")
-    _check_spans("number", evidence.knowledge, corners, image_rows(few))
+    images = [seen.image for seen in evidence.rounds if seen.image is not None]
+    _check_spans("number", evidence, corners, image_rows(few), images)
 
 
-def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: EstimateRows) -> None:
+def _check_spans(
+    what: str,
+    evidence: SampledEvidence,
+    spans: Spans,
+    rows: EstimateRows,
+    samples: Sequence[Float[np.ndarray, "n r"]],
+) -> None:
+    """Check that stated ranges hold all that an episode may be, and that all samples are such."""
+    knowledge = evidence.knowledge
     model, places = knowledge.all_supported_laws, np.searchsorted(rows.numbers, spans.numbers)
-    for number, low, high, place in zip(*spans, places, strict=True):
+    for column, (number, low, high, place) in enumerate(zip(*spans, places, strict=True)):
         row, magnitude, constant = rows.rows[place], rows.magnitudes[place], float(rows.constants[place])
         least, most = (least_over_set(model, knowledge.pieces, theta, magnitude, rows.terms) for theta in (row, -row))
         bottom, top = constant + least.value - least.error, constant - most.value + most.error
@@ -149,6 +160,8 @@ def _check_spans(what: str, knowledge: AbstractCounted, spans: Spans, rows: Esti
                 f"{what} {number} is stated to lie in [{float(low)!r}, {float(high)!r}], but an episode is only "
                 f"shown to stay in [{bottom!r}, {top!r}]: samples in a range that is too narrow prove nothing"
             )
+        for values in samples:
+            check_samples(what, int(number), values[:, column], bottom - room, top + room)
 
 
 def _check_second_opinion(evidence: SampledEvidence, rows: EstimateRows, seen: Round) -> None:

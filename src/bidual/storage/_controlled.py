@@ -108,11 +108,12 @@ def check_controlled(path: str | os.PathLike[str]) -> Check:
             check_rows(lines, evidence.program)
             constants = read_constants(StoredArrays(arrays), evidence.program)
             largest, rows = maximises(claims["sense"]), linear_rows(evidence.program)
+            digest = digest_controls(manifest, arrays)
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
         check_limits(lines, evidence.program)
         notes = check_constants(lines, evidence.program, constants)
-        notes += check_policies(evidence.rounds, digest_controls(manifest, arrays))
+        notes += check_policies(evidence.rounds, digest)
         certificate = certify_controlled(evidence, rows)
         compare(claims, derive_learned(largest, goal, lines, certificate))
     check_gap(claims)

@@ -23,6 +23,8 @@ def restore_factors(
     for number in set(numbers):
         phis = stored.numbers(f"phis_{number}", None, S, A, None)
         mus = stored.numbers(f"mus_{number}", None, None, S)
+        if not (len(phis) and len(mus)):
+            raise ValueError("a class needs at least one candidate for each factor")
         lists[number] = Factors(phis, mus)
         check_laws(lists[number], support.allowed, "")
     factors = tuple(lists[number] for number in numbers)

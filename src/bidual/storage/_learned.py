@@ -3,6 +3,7 @@
 The counts and the samples are trusted. Everything else is derived: ranges, intervals, bounds, status.
 """
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -128,9 +129,18 @@ def claims_of(given: dict[str, Any]) -> dict[str, Any]:
     """Return the claims of a file, or of a solution; raise `ValueError` for malformed provenance."""
     claims = {key: given[key] for key in _CLAIMS}
     for key, kinds in _PROVENANCE.items():
-        if type(claims[key]) not in kinds:
+        if type(claims[key]) not in kinds or (type(claims[key]) is int and claims[key] < 0):
             raise ValueError(f"{key} is {claims[key]!r:.80}")
+    _check_prices(claims["constraints"])
     return claims
+
+
+def _check_prices(constraints: object) -> None:
+    """Check that prices are numbers, or None: they are those of the learned model, and not derived again."""
+    for one in constraints if isinstance(constraints, list) else ():
+        price = one.get("price") if isinstance(one, dict) else None
+        if price is not None and not math.isfinite(exactly(float, price)):
+            raise ValueError(f"a price is {price!r}")
 
 
 def write_goal(goal: float | None) -> float | None:

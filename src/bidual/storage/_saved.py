@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bidual._base import archive
-from bidual._base.errors import ArchiveError
+from bidual._base.errors import ArchiveError, CertificateError, ProblemError
 from bidual._base.status import Status
 from bidual.certificate import Certificate, Evidence, Record, certify, multipliers, slopes_of
 from bidual.certificate.constraints import Goal, status_of
@@ -67,20 +67,24 @@ def save(
 def check_solution(path: str | os.PathLike[str]) -> Check:
     """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
     manifest, arrays = archive.read(path, KIND)
-    try:
-        lines = read_lines(manifest["lines"])
-        evidence = _evidence(manifest, arrays)
-        check_rows(lines, evidence.program)
-        constants = read_constants(StoredArrays(arrays), evidence.program)
-        claims = {key: manifest["claims"][key] for key in _CLAIMS}
-        gap, relative = manifest["goal"]
-        goal, largest = read_goal(gap, relative=exactly(bool, relative)), maximises(claims["sense"])
-    except MALFORMED as error:
-        raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
-    check_limits(lines, evidence.program)
-    notes = check_constants(lines, evidence.program, constants)
-    certificate = certify(evidence)
-    compare(claims, _derive(largest, goal, evidence, lines, certificate))
+    with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
+        try:
+            lines = read_lines(manifest["lines"])
+            evidence = _evidence(manifest, arrays)
+            check_rows(lines, evidence.program)
+            constants = read_constants(StoredArrays(arrays), evidence.program)
+            claims = {key: manifest["claims"][key] for key in _CLAIMS}
+            gap, relative = manifest["goal"]
+            goal, largest = read_goal(gap, relative=exactly(bool, relative)), maximises(claims["sense"])
+        except MALFORMED as error:
+            raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
+        check_limits(lines, evidence.program)
+        notes = check_constants(lines, evidence.program, constants)
+        try:
+            certificate = certify(evidence)
+        except ProblemError as error:
+            raise CertificateError(f"the evidence proves nothing: {error}") from error
+        compare(claims, _derive(largest, goal, evidence, lines, certificate))
     check_gap(claims)
     check_goal(claims, goal)
     return Check(claims, certificate, goal, notes=notes)
@@ -88,7 +92,9 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
-    mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], int(manifest["horizon"]), actions=arrays["allowed"])
+    mdp = TabularMDP(
+        (lists[0], lists[1]), arrays["initial"], exactly(int, manifest["horizon"]), actions=arrays["allowed"]
+    )
     psi = _features(manifest, arrays["psi"], mdp)
     program = restore_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
     return Evidence(
@@ -102,10 +108,10 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
 
 
 def _features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) -> Psi:
-    visits, occupancy = manifest["features"]
+    visits, occupancy = (exactly(bool, flag) for flag in manifest["features"])
     if signals.ndim != 4 or signals.shape[0] not in (1, mdp.horizon) or signals.shape[2:] != mdp.actions.shape:
         raise ValueError(f"psi has shape {signals.shape}")
-    return Psi(signals, visits=visits is True, occupancy=occupancy is True)
+    return Psi(signals, visits=visits, occupancy=occupancy)
 
 
 def _derive(

@@ -143,7 +143,7 @@ def read_decoded(path: str | os.PathLike[str]) -> DecodedPolicy:
         table, sizes, weights = arrays["policy"], arrays["sizes"], arrays["weights"]
         emissions = [_read_emission(arrays, h, int(size), weights[h]) for h, size in enumerate(sizes)]
         parameters = arrays["laws"] if "laws" in arrays else arrays["means"]
-        _check(table, sizes, parameters)
+        _check(table, sizes, parameters, 4 if "laws" in arrays else 3)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ArchiveError(f"{path} holds no policy over latents ({error}): save it again") from error
     return DecodedPolicy(MarkovPolicy(table), Decoder(tuple(emissions), parameters.shape[2]))
@@ -154,7 +154,7 @@ def _read_emission(
 ) -> GaussianEmission | CategoricalEmission | None:
     if size == 0:
         return None
-    if not (0 < size <= weights.size and np.all(weights[:size] > 0)):
+    if not (0 < size <= weights.size and np.all((weights[:size] > 0) & (weights[:size] < np.inf))):
         raise ValueError(f"step {h} has {size} latents, which need positive weights")
     if "laws" in arrays:
         laws = arrays["laws"][h, :size]
@@ -167,9 +167,11 @@ def _read_emission(
     return GaussianEmission(means, variance, weights[:size])
 
 
-def _check(table: np.ndarray, sizes: np.ndarray, parameters: np.ndarray) -> None:
+def _check(table: np.ndarray, sizes: np.ndarray, parameters: np.ndarray, axes: int) -> None:
     law = table.ndim == 3 and np.all(table >= 0) and np.allclose(table.sum(axis=-1), 1)
     if not (law and table.dtype == np.float64):
         raise ValueError("its table is none of probabilities")
+    if sizes.dtype != np.int64 or parameters.dtype != np.float64 or parameters.ndim != axes:
+        raise ValueError("its decoder does not consist of the parameters of its latents")
     if not (len(sizes) == len(parameters) == len(table) + 1 and int(sizes.max()) <= table.shape[1] - 2):
         raise ValueError("its decoder is for other steps or latents than its table")
