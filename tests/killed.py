@@ -1,7 +1,8 @@
-"""Runs that are killed at their n-th moment: one for every line
-``[CASE, FOLDER, MOMENT, RESULT]`` on stdin.
+"""Runs that end at their n-th moment: killed, one for every line ``[CASE, FOLDER, MOMENT, RESULT]`` on stdin; or here.
 
-Every run is a process of its own, forked before JAX has started, so that what all of them import is imported once.
+Every killed run is a process of its own, forked before JAX has started, so that what all of them import is imported
+once. What a kill leaves behind is what the files hold at that moment, for everything else ends with the process: so a
+run can also be given up in this process, where everything is compiled, once its files have been copied.
 
 Moments are where a crash could hurt: before and after every write, sync and rename of a file, before every statement
 of a transaction, and at every episode. A family of models, a planner or an explorer joins with one line of `CASES`.
@@ -10,6 +11,7 @@ of a transaction, and at every episode. A family of models, a planner or an expl
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import sys
@@ -20,7 +22,6 @@ import cvxpy as cp
 
 import bidual as bd
 from bidual.dual import GradientAscent
-from bidual.models import ControlKnowledge
 from bidual.planners import control
 from bidual.problem.features import computed, fourier
 from bidual.problem.features import signal as of
@@ -32,6 +33,8 @@ from tests.control_envs import Slider
 EPISODES, EVERY = 60, 6
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 INDICATORS, _ = around(RIVER.mdp, 1)
+# Compiled code belongs to these functions: it serves all runs of a process.
+PULLED = computed(distance=of(lambda x, u, y: x[0] ** 2, 0.0, 4.0), effort=of(lambda x, u, y: u @ u, 0.0, 4.0))
 
 
 def _tabular(explorer, folder, **settings):
@@ -60,8 +63,7 @@ def _latent(folder, **options):
 
 def _controls(execution, folder, **options):
     """The noisy double integrator, with features that do not hold the truth."""
-    distance, effort = of(lambda x, u, y: x[0] ** 2, 0.0, 4.0), of(lambda x, u, y: u @ u, 0.0, 4.0)
-    x = computed(distance=distance, effort=effort).embedding(8, total=True)
+    x = PULLED.embedding(8, total=True)
     problem = bd.Problem(cp.Minimize(x.distance), {"effort": x.effort <= 2.0})
     model = bd.models.KNR(fourier(d=16, bandwidth=2.0), box=((-4.0, -4.0), (4.0, 4.0)))
     explorer = bd.explorers.Controls(control.Thompson(), control.icem(16, 2), execution, rollouts=4)
@@ -87,16 +89,20 @@ CASES = {
 }
 
 
-class Moments:
-    """Counts them, and ends the process at the one that was asked for, as a loss of power would."""
+class GivenUpError(BaseException):
+    """A run in this process is over, though nobody killed it."""
 
-    def __init__(self, last):
-        self.count, self.last = 0, last
+
+class Moments:
+    """Counts them, and ends the run at the one that was asked for and, if it is still there, at all later ones."""
+
+    def __init__(self, last, end):
+        self.count, self.last, self.end = 0, last, end
 
     def __call__(self, *_):
         self.count += 1
-        if self.count == self.last:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if 0 < self.last <= self.count:
+            self.end()
 
     def around(self, function):
         def wrapped(*args, **kwargs):
@@ -107,12 +113,12 @@ class Moments:
 
         return wrapped
 
-    def watch(self):
-        os.fsync, os.replace = self.around(os.fsync), self.around(os.replace)
-        zipfile.ZipFile.writestr = self.around(zipfile.ZipFile.writestr)
-        Simulator.collect = self.around(Simulator.collect)
-        RichEnvironment.collect = self.around(RichEnvironment.collect)
-        ControlEnvironment.collect = self.around(ControlEnvironment.collect)
+    def watch(self, patch=setattr):
+        """Count from now on, until what was patched is mended."""
+        for owner in (Simulator, RichEnvironment, ControlEnvironment):
+            patch(owner, "collect", self.around(owner.collect))
+        for owner, name in ((os, "fsync"), (os, "replace"), (zipfile.ZipFile, "writestr")):
+            patch(owner, name, self.around(getattr(owner, name)))
         connect = sqlite3.connect
 
         def watched(*args, **kwargs):
@@ -120,7 +126,7 @@ class Moments:
             base.set_trace_callback(self)
             return base
 
-        sqlite3.connect = watched
+        patch(sqlite3, "connect", watched)
 
 
 def outcome(solution):
@@ -128,7 +134,7 @@ def outcome(solution):
     told = solution.to_dict()
     del told["seconds"]
     looks = [[look.episodes, look.bound, look.reached, look.violation, look.plans] for look in solution.history]
-    known = _control_parts(solution) if isinstance(solution.knowledge, ControlKnowledge) else _table_parts(solution)
+    known = _table_parts(solution) if solution.knowledge.controlled is None else _control_parts(solution)
     return {
         "solution": told,
         "looks": looks,
@@ -149,13 +155,37 @@ def _control_parts(solution):
     return [array.tobytes() for array in arrays] + [member.fingerprint for member in members]
 
 
-def run(case, folder, moment, result):
-    """Learn one case, and store what came of it unless this process ends before."""
-    moments = Moments(moment)
-    moments.watch()
+def run(case, folder, moments):
+    """Learn one case; return what came of it, and how many moments that took."""
     solution = CASES[case](bd.runs.Folder(folder, resume=True, every=EVERY))
+    return {"outcome": outcome(solution), "moments": moments.count}
+
+
+def run_until_killed(case, folder, moment, result):
+    """Learn one case, and store what came of it unless this process ends before."""
+    moments = Moments(moment, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    moments.watch()
+    left = run(case, folder, moments)
     with open(result, "w") as file:
-        json.dump({"outcome": outcome(solution), "moments": moments.count}, file)
+        json.dump(left, file)
+
+
+def run_until_given_up(case, folder, moment, copy, patch):
+    """Learn one case here; return what came of it, or None where its files were copied at a moment."""
+    left = []
+
+    def give_up():
+        if not left:
+            left.append(shutil.copytree(folder.parent, copy))
+        raise GivenUpError
+
+    moments = Moments(moment, give_up)
+    moments.watch(patch)
+    try:
+        finished = run(case, folder, moments)
+    except GivenUpError:
+        finished = None
+    return None if left else finished
 
 
 def serve():
@@ -165,7 +195,7 @@ def serve():
         if child == 0:
             code = 1
             try:
-                run(*json.loads(line))
+                run_until_killed(*json.loads(line))
                 code = 0
             except BaseException:
                 traceback.print_exc()

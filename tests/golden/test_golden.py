@@ -70,7 +70,7 @@ def test_policies_load_and_save_to_the_same_bytes(name, tmp_path):
     assert (tmp_path / "again.bidual").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("case", slow_where(RUNS, "receding"))
+@pytest.mark.parametrize("case", RUNS)
 def test_runs_go_on_to_the_same_end(case, runs):
     stored = sorted((runs / case / "checkpoints").iterdir())[-1]
     with Store(runs) as store:
