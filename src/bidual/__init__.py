@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bidual.storage import Check, check, load
     from bidual.tasks import problems
     from bidual.world import envs, policies
-    from bidual.world.mdp import TabularMDP
+    from bidual.world.mdp import Grid, TabularMDP
 
 # The room of each public name.
 _HOME = {
@@ -52,6 +52,7 @@ _HOME = {
     "Curve": "bidual.solving.pricing",
     "EnvError": "bidual._base.errors",
     "Evaluation": "bidual.learning.evaluate",
+    "Grid": "bidual.world.mdp",
     "Learned": "bidual.learning.learned",
     "ModelError": "bidual._base.errors",
     "PolicyError": "bidual._base.errors",
@@ -103,6 +104,7 @@ __all__ = [
     "Curve",
     "EnvError",
     "Evaluation",
+    "Grid",
     "Learned",
     "ModelError",
     "PolicyError",

@@ -156,7 +156,7 @@ def test_the_rover_draws_its_turn_towards_the_pit():
 
 def test_a_map_of_another_model_is_refused():
     for figure in (bd.report.visits_figure, bd.report.policy_figure):
-        with pytest.raises(bd.PolicyError, match="draw it on the map of its own task"):
+        with pytest.raises(bd.PolicyError, match="draw it on the map of its own states"):
             figure(_solved("media")[1], GRID)
 
 

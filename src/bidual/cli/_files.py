@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bidual.cli._target import Unknown
     from bidual.learning.learned import Learned
     from bidual.solving.solution import Solution
-    from bidual.tasks import Grid
+    from bidual.world.mdp import Grid
 
 _EPISODES = 5
 

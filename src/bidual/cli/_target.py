@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from bidual.loop.explorers import AbstractExplorer
     from bidual.models import Declaration, Tabular
     from bidual.problem.modelling import Problem
-    from bidual.tasks import Grid, Picture, Task
-    from bidual.world.mdp import TabularMDP
+    from bidual.tasks import Picture, Task
+    from bidual.world.mdp import Grid, TabularMDP
 
 
 @final
@@ -54,7 +54,7 @@ def load_target(text: str, settings: list[str]) -> Target:
         )
     if file.problem is None or file.mdp is None:
         raise _describe_missing(path, "'problem' and 'mdp'", problem=file.problem, mdp=file.mdp)
-    return Target(path.name, file.problem, file.mdp)
+    return Target(path.name, file.problem, file.mdp, file.grid)
 
 
 def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
@@ -75,11 +75,11 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         raise _describe_missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
         _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
-        return Unknown(path.name, file.problem, file.env, file.model, None, None)
+        return Unknown(path.name, file.problem, file.env, file.model, None, file.grid)
     if file.model is not None:
         _refuse_support(f"{path}", support, "'model', which says what can follow")
     model = file.model or _declare_model(file.mdp, support)
-    return Unknown(path.name, file.problem, file.mdp, model, file.mdp, None)
+    return Unknown(path.name, file.problem, file.mdp, model, file.mdp, file.grid)
 
 
 def _refuse_support(where: str, support: str | None, what: str) -> None:
@@ -125,12 +125,13 @@ class _File(NamedTuple):
     mdp: "TabularMDP | None"
     env: Any
     model: "Declaration | None"
+    grid: "Grid | None"  # the map of the states, for figures
 
 
 def _read(path: Path, settings: list[str]) -> _File:
     from bidual.models import Declaration
     from bidual.problem.modelling import Problem
-    from bidual.world.mdp import TabularMDP
+    from bidual.world.mdp import Grid, TabularMDP
 
     values = _parse_settings(settings)
     namespace = run_script(path)
@@ -138,6 +139,7 @@ def _read(path: Path, settings: list[str]) -> _File:
         "problem": (Problem, "Problem"),
         "mdp": (TabularMDP, "TabularMDP"),
         "model": (Declaration, "models.Tabular, LinearMDP, LowRank, Latent or KNR"),
+        "grid": (Grid, "Grid"),
     }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from bidual.report._canvas import DARK, VERMILLION
 from bidual.report._maps import cell_size, mark_of
-from bidual.tasks import Grid
+from bidual.world.mdp import Grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 
 from bidual._base.errors import PolicyError
 from bidual.report._canvas import new_figure
-from bidual.tasks import Grid
+from bidual.world.mdp import Grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,24 +18,21 @@ _MARKS = {
     "S": "start",
     "G": "goal",
     "P": "pit",
-    "W": "wall",
+    "W": "",
     "X": "box",
     "C": "cliff",
     "D": "stand",
     "H": "hole",
     "T": "gold",
+    "F": "",  # ice of Gymnasium's lake
 }
+_GROUND = ". "
 _ROOMY = 0.45  # inches of a cell that holds a word or a number in small print
-
-
-def map_shape(grid: Grid) -> tuple[int, int]:
-    """Return rows and columns."""
-    return len(grid.rows), len(grid.rows[0])
 
 
 def cell_size(grid: Grid) -> float:
     """Return the inches of a cell: a figure of about 5 inches, larger for large maps but never more than 12."""
-    longest = max(map_shape(grid))
+    longest = max(grid.shape)
     return min(max(5.0 / longest, 0.28), 0.85, 12.0 / longest)
 
 
@@ -46,7 +43,7 @@ def has_room(grid: Grid) -> bool:
 
 def map_figure(grid: Grid) -> "tuple[Figure, Axes]":
     """Create an empty figure in proportion to the map."""
-    height, width = map_shape(grid)
+    height, width = grid.shape
     figure = new_figure(max(width * cell_size(grid), 3.4) + 1.4, max(height * cell_size(grid), 1.0) + 1.0)
     figure.set_layout_engine("compressed")  # cells are square: no gaps beside them
     axes = figure.add_subplot()
@@ -55,18 +52,21 @@ def map_figure(grid: Grid) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def check_map(grid: Grid, states: int, actions: int) -> None:
-    """Raise where the map is not one of this policy's states and actions."""
+def fit_map(grid: Grid, states: int, actions: int) -> Grid:
+    """Return the map, with a state for ended episodes if the policy has one; raise where it is of other states."""
+    if grid.cells.size + 1 == states:
+        grid = grid.with_end()
     if grid.cells.size != states or len(grid.moves) != actions:
         raise PolicyError(
             f"the map is of {grid.cells.size} states and {len(grid.moves)} actions, the policy of {states} states and "
-            f"{actions} actions; draw it on the map of its own task"
+            f"{actions} actions; draw it on the map of its own states"
         )
+    return grid
 
 
 def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
     """Add up the weights of the states in their cells; states without a cell are left out."""
-    height, width = map_shape(grid)
+    height, width = grid.shape
     here = grid.cells >= 0
     return np.bincount(grid.cells[here], weights=weights[here], minlength=height * width).reshape(height, width)
 
@@ -89,7 +89,7 @@ def draw_heat(
     root = np.sqrt(count)
     image = axes.imshow(np.ma.masked_array(root, empty_cells(grid)), cmap=colours, vmin=0, interpolation="nearest")
     axes.set_facecolor("0.75")
-    flat = map_shape(grid)[0] * cell_size(grid) < 2.5
+    flat = grid.shape[0] * cell_size(grid) < 2.5
     place: dict[str, Any] = {"orientation": "horizontal", "aspect": 40} if flat else {}
     bar = figure.colorbar(image, ax=axes, label=label, **place)
     ticks = _round_numbers(float(count.max()))
@@ -105,9 +105,10 @@ def _round_numbers(most: float) -> list[float]:
 def mark_of(grid: Grid, row: int, column: int) -> str:
     """Return the mark of a cell: a word where there is room, else its letter; none for open ground and walls."""
     letter = grid.rows[row][column]
-    if letter == "W" or letter not in _MARKS:
+    word = grid.marks.get(letter, _MARKS.get(letter, letter))
+    if letter in _GROUND or not word or grid.blocked[row, column]:
         return ""
-    return _MARKS[letter] if has_room(grid) else letter
+    return word if has_room(grid) else letter
 
 
 def format_short(number: float) -> str:

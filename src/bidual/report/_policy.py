@@ -12,16 +12,16 @@ from bidual.report._arrows import classify_cells, draw_arrows
 from bidual.report._canvas import ACTIONS, new_figure, set_title, tick_states, tick_whole_numbers, write_headline
 from bidual.report._maps import (
     cell_totals,
-    check_map,
     draw_heat,
     empty_cells,
+    fit_map,
     format_short,
     has_room,
     map_figure,
     mark_of,
 )
 from bidual.solving.solution import Solution
-from bidual.tasks import Grid
+from bidual.world.mdp import Grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
 
     Args:
         solution: the result of `solve`.
-        grid: the map, from the task.
+        grid: the map, of a task or one's own, `bd.Grid`.
         title: instead of the task's name and how its solve ended.
         step: only this step, on a map; all of them by default.
     """
@@ -56,8 +56,7 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
             )
         figure, axes = _draw_by_step(solution)
     else:
-        check_map(grid, S, A)
-        figure, axes = _draw_on_map(solution, grid, step)
+        figure, axes = _draw_on_map(solution, fit_map(grid, S, A), step)
     when = "" if step is None or grid is None else f" at step {step}"
     set_title(axes, title or write_headline(solution, f"what the policy does{when}"), figure.get_figwidth())
     return figure
@@ -156,7 +155,7 @@ def _visits_by_step(solution: Solution | Learned) -> "tuple[Figure, Axes]":
 
 def _visits_on_map(solution: Solution | Learned, grid: Grid) -> "tuple[Figure, Axes]":
     _, states, actions = solution.policy.shape
-    check_map(grid, states, actions)
+    grid = fit_map(grid, states, actions)
     figure, axes = map_figure(grid)
     count = cell_totals(grid, solution.visits.sum(axis=0))
     empty = empty_cells(grid)

@@ -4,7 +4,8 @@ from importlib import import_module
 
 from bidual._base.errors import TaskError
 from bidual._base.spelling import list_possible
-from bidual.tasks._task import Entry, Grid, Picture, Task
+from bidual.tasks._task import Entry, Picture, Task
+from bidual.world.mdp import Grid
 
 # One file each, in the order of `bidual tasks`; a file defines ENTRIES.
 _FILES = (

@@ -7,31 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import TaskError
 from bidual._base.spelling import list_possible
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
-from bidual.world.mdp import TabularMDP
+from bidual.world.mdp import Grid, TabularMDP
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
     from bidual.loop.explorers import AbstractExplorer
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """The map of a model, for figures: one character per cell, at most one cell per state."""
-
-    __repr__ = describe_briefly
-
-    rows: tuple[str, ...]
-    cells: Int[np.ndarray, "S"]  # row-major index of each state's cell, or -1 for a state that is nowhere
-    moves: tuple[tuple[int, int], ...]  # (row, column) change of each action
 
 
 @final
