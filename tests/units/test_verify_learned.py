@@ -15,15 +15,22 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import bidual as bd
-from bidual.certificate import verify, verify_bets, verify_laws
+from bidual._base import archive
+from bidual.certificate import verify, verify_bets, verify_numbers, verify_sets, verify_signals
+from bidual.certificate._lower import lower_bound
 from bidual.certificate.verify_learned import LearnedAnswer, read_learned
 from bidual.cli import main
+from bidual.storage._arrays import StoredArrays
+from bidual.storage._learned import _evidence
 from bidual.tasks.riverswim import riverswim
 from bidual.world.envs import Simulator
+from tests.units.test_saved_learned import Walk
 from tests.units.test_verify import double_above, double_below, rewrite
 
+SETS = ("ball", "box", "bernstein", "l1")
 SOURCE = Path(verify.__file__)
 GOLDEN = Path(__file__).parents[1] / "golden" / "files"
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
@@ -34,6 +41,17 @@ def learn(limits=None, model=None, env=RIVER.mdp, **arguments):
     problem = RIVER.problem if limits is None else bd.Problem(cp.Maximize(cp.sum(x.reward)), limits(cp.sum(x.right)))
     arguments = {"episodes": 40, "evaluation": 30, "seed": 1, **arguments}
     return bd.learn(problem, env, model or bd.models.Tabular(support=RIVER.mdp), **arguments)
+
+
+LISTS = [[[0, -1], [0, 1]], [[0, -1], [0, 2]], [[2, -1], [2, -1]]]
+
+
+def walk(pays=lambda rng: 0.8, model=None, **options):
+    """A reward that only the environment shows; the end of an episode is a third state."""
+    reward, right = bd.features.observed(lambda step: step.reward, **options), np.array([[0.0, 1.0]] * 3)
+    x = bd.features.signals(reward=reward, right=right).embedding(5)
+    problem = bd.Problem(cp.Maximize(cp.sum(x.reward)), {"right": cp.sum(x.right) <= 4.0})
+    return bd.learn(problem, Walk(pays), model or bd.models.Tabular(LISTS), episodes=30, evaluation=20, seed=4)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +77,9 @@ GRANTED = {"environment", "counts", "samples", "prices"}
 
 def is_proved(path):
     found = outcomes(path)
-    assert {claim for claim, outcome in found.items() if outcome == "granted"} == GRANTED
-    assert {outcome for claim, outcome in found.items() if claim not in GRANTED} == {"proved"}, found
+    granted = {claim for claim, outcome in found.items() if outcome == "granted"}
+    assert GRANTED <= granted <= GRANTED | {"signals"}
+    assert {outcome for claim, outcome in found.items() if claim not in granted} == {"proved"}, found
     return set(found)
 
 
@@ -81,6 +100,16 @@ KINDS = {
     "feasible": lambda: learn(lambda right: {"right": right <= 5.0}),
     "nothing declared": lambda: learn(model=bd.models.Tabular(), env=Simulator(RIVER.mdp, hidden_start=True)),
     "counts of every step": lambda: learn(model=bd.models.Tabular(support=RIVER.mdp, stationary=False), episodes=16),
+    **{
+        kind: lambda kind=kind: learn(model=bd.models.Tabular(support=RIVER.mdp, set=kind), episodes=16)
+        for kind in SETS
+    },
+    "observed": walk,
+    "observed at the end": lambda: walk(at_end=True),
+    "observed, nothing declared": lambda: walk(model=bd.models.Tabular()),
+    "noisy": lambda: walk(lambda rng: float(rng.random()), noisy=True),
+    "noisy coin": lambda: walk(lambda rng: float(rng.random() < 0.5), noisy=True),
+    "noisy box": lambda: walk(lambda rng: float(rng.random()), bd.models.Tabular(LISTS, set="box"), noisy=True),
 }
 
 
@@ -256,10 +285,9 @@ def test_parts_that_do_not_belong_together_cannot_be_read(river, tmp_path, chang
 
 
 UNKNOWN = {
-    "the set 'box'": lambda m: m["model"].update(set="box"),
+    "the set 'other'": lambda m: m["model"].update(set="other"),
     "a class of laws": lambda m: m["model"].update({"class": {}}),
     "known features": lambda m: m["model"].update(linear=[]),
-    "signals that only the environment shows": lambda m: m["model"].update(observed=[[0, 0.0, 1.0, False, False]]),
     "expressions in learned problems": lambda m: m["problem"].update(functions={}),
     "a row with": None,
 }
@@ -292,6 +320,188 @@ def test_without_a_fresh_episode_the_value_is_not_decided(river, tmp_path):
     assert found["upper"] == "proved"
 
 
+# Sets of laws, and signals that only the environment shows.
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_every_set_gives_the_bound_of_the_checker(river, tmp_path, kind):
+    """The checker sums in floating-point numbers and subtracts its rounding: the exact bound is a little better."""
+    shutil.copy(river, tmp_path / "x.bidual")
+    rewrite(tmp_path / "x.bidual", lambda m, _: m["model"].update(set=kind))
+    exact = LearnedAnswer(*verify.read(str(tmp_path / "x.bidual"))).bound / verify.ONE
+    manifest, arrays = archive.read(tmp_path / "x.bidual", "learned")
+    evidence = _evidence(manifest, StoredArrays(arrays))
+    assert evidence.record is not None
+    rounded = lower_bound(
+        evidence.program, evidence.record, evidence.knowledge.confidence_set, evidence.knowledge.pieces
+    )
+    assert rounded <= exact <= rounded + 1e-11
+    assert (rounded < -1.5) == (kind == "bernstein")  # after 40 episodes it allows nearly anything
+
+
+def test_other_laws_are_the_least_over_their_sets():
+    """Hand-computed, and for the box as a linear program of another library."""
+    one, W = verify.ONE, [3 * verify.ONE, verify.ONE, 2 * verify.ONE]
+    assert verify_sets.NearLaws([2, 1, 1], one // 4).minimum(W) == 7 * one // 4  # (1/4, 1/2, 1/4)
+    assert verify_sets.NearLaws([2, 1, 1], one).minimum(W) == one
+    assert verify_sets.NearLaws([2, 1, 1], 0).minimum(W) == 9 * one // 4
+    assert (
+        verify_sets.NearLaws([2, 1, 1], one // 4).minimum([*W, 0]) == 3 * one // 2
+    )  # 1/4 elsewhere, (1/4, 1/4, 1/4) here
+    assert verify_sets.NearLaws([0, 0, 0], one).minimum(W) == one
+    box = verify_sets.BoxLaws([(one // 4, one), (0, one // 2), (0, one // 8)])
+    assert box.minimum(W) == 3 * (3 * one // 8) + one // 2 + one // 4  # (3/8, 1/2, 1/8)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        low = rng.dirichlet(np.ones(4)) * rng.random()
+        high, w = low + rng.random(4), rng.normal(size=4)
+        if high.sum() > 1:
+            best = linprog(w, A_eq=[[1.0] * 4], b_eq=[1.0], bounds=list(zip(low, high, strict=True))).fun
+            ends = [(verify.span(a)[0], verify.span(b)[1]) for a, b in zip(low, high, strict=True)]
+            found = verify_sets.BoxLaws(ends).minimum([verify.span(x)[0] for x in w]) / one
+            assert abs(found - best) <= 1e-12
+
+
+def digits(x):
+    return Decimal(x) / Decimal(verify.ONE)
+
+
+@pytest.mark.parametrize(("c", "misses"), [(3, 1), (0, 7), (7, 0), (1, 400), (40, 300)])
+def test_ends_of_a_coin_are_where_its_likelihood_ratio_is_the_share(c, misses):
+    """The mixture is Beta (1/2, 1/2): c factors 1/2, 3/2, ... for one side, `misses` for the other, over n!."""
+    mixture, share = Fraction(1, math.factorial(c + misses)), Fraction(40)
+    for j in [*range(c), *range(misses)]:
+        mixture *= Fraction(2 * j + 1, 2)
+    low, high = verify_sets.coin(c, misses, verify_sets.log(share))
+    assert (low == 0, high == verify.ONE) == (c == 0, misses == 0)
+    with localcontext() as context:
+        context.prec = 60
+        largest = Decimal((share / mixture).numerator).ln() - Decimal((share / mixture).denominator).ln()
+        for end, free in ((low, c == 0), (high, misses == 0)):
+            p = digits(end)
+            if not free:
+                ratio = -(c * p.ln() if c else 0) - (misses * (1 - p).ln() if misses else 0)
+                assert 0 < ratio - largest < Decimal("1e-25")
+    if c:
+        n, bits = c + misses, math.log(share / mixture)
+        assert -c * math.log(c / n) - (misses * math.log(misses / n) if misses else 0) < bits
+
+
+@pytest.mark.parametrize("end", [1.0, 0.5, 0.0])
+def test_a_coin_is_bounded_from_any_start(end, monkeypatch):
+    """Floating-point numbers only say where to look: ends found from bad starts are never inside."""
+    right = verify_sets.coin_least(5, 20, (30 * verify.ONE, 30 * verify.ONE))
+    monkeypatch.setattr(verify_sets.math, "log1p", lambda x: -end)
+    found = verify_sets.coin_least(5, 20, (30 * verify.ONE, 30 * verify.ONE))
+    assert 0 <= found <= right + (verify.ONE >> 90)
+
+
+def test_gamma_functions_are_enclosed():
+    half, one = verify_numbers.ln_gamma(Fraction(1, 2)), verify_numbers.ln_gamma(Fraction(1))
+    with localcontext() as context:
+        context.prec = 50
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510")
+        assert digits(half[0] - one[1]) <= pi.ln() / 2 <= digits(half[1] - one[0])
+        for k in (1, 5, 30, 300):
+            low, high = verify_numbers.minus(verify_numbers.ln_gamma(Fraction(k + 1)), one)
+            assert digits(low) <= Decimal(math.factorial(k)).ln() <= digits(high)
+            assert digits(high - low) < Decimal("1e-28")
+    for x in (0.3, 7.25, 1000.5):
+        found = verify_numbers.ln_gamma(Fraction(x))[0] / verify.ONE
+        assert found == pytest.approx(math.lgamma(x) - math.log(2 * math.pi) / 2, rel=1e-13, abs=1e-13)
+    noisy, near = (verify_sets.level(c, 9 - c, verify_sets.log(7)) for c in (Fraction(4), 4 + Fraction(1, 2**100)))
+    assert abs(noisy[0] - near[0]) < verify.ONE >> 90  # two formulas
+
+
+def test_bernstein_and_l1_are_their_formulas():
+    share = verify_sets.log(1000)
+    low, high = (x / verify.ONE for x in verify_sets.bernstein(400, 600, share))
+    L = math.log(1000) + math.log(4 * 1000 * 1001)
+    width = math.sqrt(2 * 0.4 * 0.6 * L / 999) + 7 * L / (3 * 999)
+    assert low == pytest.approx(0.4 - width, rel=1e-14)
+    assert high == pytest.approx(0.4 + width, rel=1e-14)
+    assert verify_sets.bernstein(1, 0, share) == (0, verify.ONE)
+    assert verify_sets.bernstein(2, 0, share) == (0, verify.ONE)
+    distance = math.sqrt(2 * (math.log(2**3 - 2) + math.log(1000 * 1001) + math.log(1000)) / 1000)
+    assert verify_sets.l1_gain(1000, 3, share) / verify.ONE == pytest.approx(distance / 2, rel=1e-14)
+    assert verify_sets.l1_gain(0, 3, share) == verify_sets.l1_gain(3, 3, share) == verify.ONE
+
+
+SEEN = verify_signals.ObservedSignal.of(0, -1.0, 3.0, False, False)
+
+
+def test_what_a_transition_pays_is_its_average_or_the_mean_of_a_coin():
+    share = verify_sets.log(100)
+    assert SEEN.mean(Fraction(3), 4, share) == verify.span(Fraction(3, 4))
+    noisy = SEEN._replace(noisy=True)
+    low, high = verify_sets.coin(7, 13, share)  # 20 samples in [-1, 3] with the sum 8: 7 in units of the width
+    assert noisy.mean(Fraction(8), 20, share) == (4 * low - verify.ONE, 4 * high - verify.ONE)
+    assert noisy._replace(high=Fraction(-1)).mean(Fraction(-20), 20, share) == (-verify.ONE, -verify.ONE)
+    for total in (Fraction(13), Fraction(-5)):
+        with pytest.raises(ValueError, match="outside its ends"):
+            SEEN.mean(total, 4, share)
+    with pytest.raises(ValueError, match="lies between"):
+        verify_signals.ObservedSignal.of(0, 1.0, 0.0, False, False)
+
+
+def signals(one, steady=True, sums=(0.0, 3.0, 1.5, 0.0)):
+    """Two states with one action each: 0 leads to 0 or 1, and 1 is never left."""
+    header = {"arrivals": [], "observed": [[one.feature, float(one.low), float(one.high), one.noisy, one.at_end]]}
+    arrays = {
+        "absorbing": ((2,), [False, True]),
+        "stage": ((1, 1, 2, 1), [0.0, 0.0]),
+        "steady": ((1,), [steady]),
+        "successors": ((2, 1, 2), [0, 1, 1, -1]),
+        "sums": ((2, 1, 2, 1), list(sums)),
+    }
+    found = verify_signals.ArrivalSignals(header, arrays, (4, 2, 1))
+    found.learn(arrays, [[0, 1], [1]], [[0, 2], [2, 0]], verify_sets.log(100))
+    return found
+
+
+def test_signals_that_were_seen_are_known_and_others_are_anywhere():
+    def costs(one, i, s, free=False):
+        found = signals(one)
+        return [found.least(0, i, s, {0: (c * verify.ONE, c * verify.ONE)}, free) / verify.ONE for c in (1, -1)]
+
+    assert costs(SEEN, 0, 1) == [1.5, -1.5]
+    assert costs(SEEN, 0, 1, free=True) == costs(SEEN, 0, 0) == [-1.0, -3.0]
+    assert costs(SEEN, 1, 1) == [0.75, -0.75]
+    positive = SEEN._replace(low=Fraction(1, 2))
+    assert costs(positive, 1, 1) == [0.0, -0.75]  # it may be after the end
+    assert costs(positive, 1, 1, free=True) == [0.0, -3.0]
+    ending = SEEN._replace(at_end=True)
+    assert costs(ending, 0, 1) == [1.5, -1.5]
+    assert costs(ending, 0, 0) == costs(ending, 1, 1) == [0.0, 0.0]
+    assert signals(SEEN).least(0, 0, 1, {}, False) == 0
+
+
+def test_a_signal_that_is_no_function_of_the_transition_proves_nothing():
+    signals(SEEN).check()
+    signals(SEEN._replace(noisy=True), steady=False).check()
+    with pytest.raises(ValueError, match="no function of the transition"):
+        signals(SEEN, steady=False).check()
+
+
+def test_signals_in_another_place_cannot_be_read():
+    with pytest.raises(ValueError, match="do not fit"):
+        signals(SEEN._replace(feature=1))
+    with pytest.raises(ValueError, match="outside its ends"):
+        signals(SEEN, sums=(0.0, 7.0, 0.0, 0.0))
+
+
+def test_noise_is_shared_over_all_transitions_and_takes_a_quarter(tmp_path):
+    walk(lambda rng: float(rng.random()), noisy=True).save(tmp_path / "x.bidual")
+    assert "signals" in is_proved(tmp_path / "x.bidual")
+    laws = LearnedAnswer(*verify.read(str(tmp_path / "x.bidual"))).laws
+    one, (place, found) = laws.signals.observed[0], next(iter(laws.signals.seen[0].items()))
+    share = verify_sets.log(8 * 7 / laws.delta)  # of delta / 8, for the 7 transitions that are possible
+    i, k = place[0], laws.next[place[0]].index(place[1])
+    _, arrays = verify.read(str(tmp_path / "x.bidual"))
+    total = Fraction(arrays["sums"][1][2 * i + k])
+    assert one.mean(total, laws.counts[0][i][k], share) == found
+
+
 # What it rests on.
 
 
@@ -302,7 +512,7 @@ def test_rows_are_bounded_by_every_dual_point_and_tightly_by_the_best(seed, monk
     counts[0] *= seed % 2
     q, w = np.array(counts) / sum(counts), np.array([x / verify.ONE for x in W])
     r = float(rng.uniform(0.01, 1))
-    bound = verify_laws.row_minimum(counts, verify.span(r)[1], W)
+    bound = verify_sets.BallLaws(counts, verify.span(r)[1]).minimum(W)
     seen = q > 0
 
     def diverge(P):
@@ -316,8 +526,8 @@ def test_rows_are_bounded_by_every_dual_point_and_tightly_by_the_best(seed, monk
         low, high = (middle, high) if diverge(lean(q, w, math.exp(middle))) <= r else (low, middle)
     assert abs(float(lean(q, w, math.exp(low)) @ w) - bound / verify.ONE) <= 1e-9
     for y in 10.0 ** rng.uniform(-3, 3, 20):
-        monkeypatch.setattr(verify_laws, "find_dual", lambda *_, y=y: y)
-        assert verify_laws.row_minimum(counts, verify.span(r)[1], W) <= bound + (verify.ONE >> 40)
+        monkeypatch.setattr(verify_sets, "find_dual", lambda *_, y=y: y)
+        assert verify_sets.BallLaws(counts, verify.span(r)[1]).minimum(W) <= bound + (verify.ONE >> 40)
 
 
 def lean(q, w, y):
@@ -338,7 +548,7 @@ def test_divergences_are_logarithms_of_rationals(counts, K):
         context.prec = 60
         ratio = share * largest / mixture
         truth = (Decimal(ratio.numerator).ln() - Decimal(ratio.denominator).ln()) / n
-        found = verify_laws.divergence(counts, K, verify_laws.ln(verify.span(share)))
+        found = verify_sets.divergence(counts, K, verify_sets.ln(verify.span(share)))
         assert truth - Decimal("1e-50") <= Decimal(found) / Decimal(verify.ONE) <= truth + Decimal("1e-50")
 
 

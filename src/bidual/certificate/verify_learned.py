@@ -61,9 +61,11 @@ def grant(manifest: dict[str, Any], laws: Laws) -> Claims:
         "environment": f"the declared successors, ends of episodes, starts and signals, and {law}",
         "counts": f"they are of {laws.episodes} episodes, as they were seen",
         "samples": f"they are of fresh episodes {fixed}, in a number that was fixed before where a round says so",
+        "signals": "each that only the environment shows is a function of the transition, or noise around one",
         "prices": "those of the learned model, guesses that no bound rests on",
     }
-    return [(name, partial(tuple, (None, reason))) for name, reason in reasons.items()]
+    there = (name for name in reasons if name != "signals" or laws.signals.observed)
+    return [(name, partial(tuple, (None, reasons[name]))) for name in there]
 
 
 @final
@@ -72,7 +74,7 @@ class LearnedAnswer:
 
     def __init__(self, manifest: dict[str, Any], arrays: Arrays) -> None:
         self.manifest, self.stated, self.laws = manifest, manifest["claims"], Laws(manifest, arrays)
-        names = [None, *((h, k) for h, step in enumerate(self.laws.costs) for k in range(len(step.pairs)))]
+        names = [None, *((h, k) for h, step in enumerate(self.laws.costs) for k in range(len(step)))]
         rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(names) - 1)
         constants = [manifest["problem"]["offset"], *(-x for x in arrays["problem_limits"][1])]
         whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
