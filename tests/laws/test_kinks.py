@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.certificate.verify import verify
+from bidual.certificate.verify_convex import read_convex
 from bidual.problem.modelling._lower import smooth
 
 S, A, H = 8, 2, 6
@@ -67,6 +69,38 @@ def test_a_norm_is_never_below_zero():
     solution = bd.solve(bd.Problem(cp.Minimize(far(x, UNIFORM))), MDP, max_plans=2)
     assert solution.status == "feasible"
     assert solution.lower >= 0.0
+
+
+NEVER_NEGATIVE = {
+    "norm1": lambda x: cp.sum(cp.abs(x.visits - UNIFORM)),
+    "norm_inf": lambda x: cp.max(cp.abs(x.visits - UNIFORM)),
+    "3-norm": lambda x: cp.norm(cp.vec(x.visits - UNIFORM, order="F"), 3),
+    "squares": lambda x: 0.3 * cp.sum_squares(x.visits - UNIFORM),
+    "powers": lambda x: cp.sum(cp.power(x.visits - UNIFORM, 4)) + cp.power(cp.sum(x.visits - UNIFORM), 8),
+    "positive parts": lambda x: cp.sum(cp.pos(x.visits - UNIFORM)) / 7,
+    "huber": lambda x: cp.sum(cp.huber(x.visits - UNIFORM, 1e-3)),
+    "a squared norm": lambda x: cp.square(far(x, UNIFORM)),
+    "over": lambda x: cp.quad_over_lin(x.visits - UNIFORM, 1.0 + cp.sum(x.visits[0])),
+    "with a free variable": lambda x: cp.norm1(x.visits - cp.multiply(cp.Variable((1, S)), UNIFORM)),
+    "visits": lambda x: cp.sum(cp.max(x.visits[1:], axis=1) @ np.full(H - 1, 0.1)) - 0.1 * (H - 1) * cp.min(x.visits),
+}
+UNKNOWN_TO_THE_VERIFIER = ("3-norm", "powers")
+
+
+@pytest.mark.parametrize("name", NEVER_NEGATIVE)
+def test_what_is_never_negative_prints_no_negative_bound(name, tmp_path):
+    """Nor does a search that ends early; and what the floor proves the exact verifier proves as well."""
+    x = MDP.embedding(visits=True)
+    problem = bd.Problem(cp.Minimize(NEVER_NEGATIVE[name](x)))
+    for plans in (2, 300):
+        solution = bd.solve(problem, MDP, max_plans=plans)
+        assert solution.lower is not None
+        assert solution.lower >= 0.0
+        solution.save(tmp_path / "x.bidual")
+        bd.check(tmp_path / "x.bidual")
+        found = {outcome for outcome, *_ in verify(str(tmp_path / "x.bidual"), convex=read_convex)}
+        assert found == ({"not decided"} if name in UNKNOWN_TO_THE_VERIFIER else {"proved"})
+    assert solution.status == "optimal", solution
 
 
 def test_a_sorted_product_has_a_bound():

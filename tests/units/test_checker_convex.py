@@ -8,7 +8,7 @@ import pytest
 
 import bidual as bd
 from bidual.certificate import Record, _convex, certify
-from bidual.certificate._convex import bound_image
+from bidual.certificate._convex import bound_floor, bound_image
 from bidual.certificate._cuts import cut_of, multipliers
 from bidual.certificate._evaluate import forward_error, kernels_of, minimum
 from bidual.certificate.rounding import EPS, value_slack
@@ -80,8 +80,9 @@ def test_a_cut_by_hand(known):
     assert cut.slack == exactly(_slack_of_cut(form, lam, reach))
 
 
-def test_a_dual_bound_by_hand(known):
+def test_a_dual_bound_by_hand(known, monkeypatch):
     """The error of the cut; of theta, which sums products of its terms; and of the constants."""
+    monkeypatch.setattr(_convex, "bound_floor", lambda *_: -np.inf)  # these multipliers are worse
     program, image = known.program, known.program.image
     cut = cut_of(program, known.record, bound_image(known, program))
     certificate = certify(known)
@@ -192,6 +193,43 @@ def test_a_bound_above_what_the_policy_proves_is_an_error(known, monkeypatch):
     monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (room + 1e-12, 0.0))
     with pytest.raises(bd.CertificateError, match="exceeds what the policy proves"):
         certify(known)
+
+
+def test_a_floor_by_hand(known):
+    """No square is below 0, and the rest is linear: 0.3 b less 0.7, or twice 0.3 b where b is counted twice."""
+    program, (low, _) = known.program, known.psi.ends()
+    floor = bound_floor(program, known.psi, known.mdp)
+    least = 0.3 * np.broadcast_to(low, (H, 2))[:, 1].sum() - 0.7
+    assert least - 200 * EPS * (1 + abs(least)) <= floor <= least - 64 * EPS * abs(least)
+    bare = replace(known, record=Record(np.zeros(0), 1.0))
+    certificate = certify(bare)
+    assert certificate.lower == floor
+    assert certificate.resolution.lower == 64 * EPS * abs(floor)
+    assert not np.any(multipliers(program, bare.record))
+    assert certify(known).lower >= floor
+
+
+def test_the_better_of_floor_and_multipliers_counts(known, monkeypatch):
+    proved = bound_floor(known.program, known.psi, known.mdp)
+    for bound in (proved - 1e-9, proved + 1e-9):
+        monkeypatch.setattr(_convex, "_dual_bound", lambda *_, bound=bound: (bound, 1e-3))
+        certificate = certify(known)
+        assert certificate.lower == max(bound, proved)
+        assert certificate.resolution.lower == (1e-3 if bound > proved else 64 * EPS * abs(proved))
+
+
+def test_a_floor_above_the_value_is_an_error(known, monkeypatch):
+    upper = certify(known).upper
+    monkeypatch.setattr(_convex, "bound_floor", lambda *_: upper)
+    assert certify(replace(known, record=Record(np.zeros(0), 1.0))).lower == upper
+    monkeypatch.setattr(_convex, "bound_floor", lambda *_: upper * (1 + 4 * EPS) + 1e-15)
+    with pytest.raises(bd.CertificateError, match="is never below"):
+        certify(known)
+
+
+def test_no_floor_bounds_a_violation(clash, monkeypatch):
+    monkeypatch.setattr(_convex, "bound_floor", lambda *_: np.inf)
+    assert certify(clash).lower is None
 
 
 def test_two_evaluations_that_disagree_are_an_error(known, monkeypatch):

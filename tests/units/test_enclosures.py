@@ -83,6 +83,36 @@ def test_beyond_the_domain_nothing_is_bounded(name):
     assert np.all(np.isinf(unbounded))
 
 
+NEVER_NEGATIVE = {
+    **{name: ANYWHERE[name] for name in ("abs", "norm", "norms", "norm1", "norm_inf", "3-norm", "square", "fourth")},
+    **{name: ANYWHERE[name] for name in ("over", "huber", "exp", "logistic")},
+    "kl_div": POSITIVE["kl_div"],
+    "positive part": cp.pos(X),
+    "sums": 0.1 * cp.sum(cp.abs(X)) + cp.sum(cp.huber(X, 1e-3)) / 3 + 2 * cp.square(cp.norm(X)),
+    "products": np.array([[0.1, 0.3, 0.0, 7.0]]) @ cp.abs(X) + cp.cumsum(cp.square(X))[3],
+    "negative twice": -(-0.1 * cp.abs(X)),
+    "the largest": cp.sum_largest(cp.abs(X), 2.5) + cp.trace(cp.diag(cp.abs(X))),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_NEGATIVE)
+@pytest.mark.parametrize("size", [1e-9, 0.7, 1e12, np.inf])
+def test_what_is_never_negative_has_no_negative_end(name, size):
+    """Not even by a rounding, whatever the box is."""
+    found = enclose(NEVER_NEGATIVE[name], {X.id: Hull(np.full(4, -size), np.full(4, size))})
+    assert np.all(found.low >= 0)
+    assert np.all(found.low == 0) or name in ("exp", "logistic")
+    assert np.all(found.high > 0)
+
+
+def test_what_is_never_positive_has_no_positive_end():
+    box = {X.id: Hull(np.full(4, -0.3), np.full(4, 0.7))}
+    for expression in (-0.1 * cp.abs(X), cp.abs(X) / -3.0, np.full((1, 4), -0.1) @ cp.abs(X), -cp.sum(cp.abs(X))):
+        found = enclose(expression, box)
+        assert np.all(found.high == 0)
+        assert np.all(found.low < 0)
+
+
 def test_an_atom_without_a_rule_is_enclosed_by_convexity():
     functions = Functions(cp.sum(cp.xexp(X)), (), (), (X,), ())
     with pytest.raises(NoEnclosureError):

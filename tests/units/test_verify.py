@@ -24,7 +24,7 @@ from safetensors.numpy import load, save
 
 import bidual as bd
 from bidual._base.archive import digest
-from bidual.certificate import verify, verify_numbers
+from bidual.certificate import verify, verify_functions, verify_numbers
 from bidual.certificate.verify_convex import read_convex, read_expressions
 from bidual.cli import main
 from tests.helpers import SHAPES, random_instance
@@ -393,6 +393,55 @@ def test_unknown_functions_are_named(tmp_path):
     ((outcome, _, reason),) = verify.verify(str(tmp_path / "x.bidual"))
     assert outcome == "not decided"
     assert "the files beside it" in reason
+
+
+LEAST = {
+    "norm": (None, 2),
+    "norm1": (None, 2),
+    "norm_inf": (None, 2),
+    "quad": (None, 2),
+    "exp": (None, 1),
+    "log": (None, 1),
+    "entropy": (None, 1),
+    "rel_entr": (None, 2),
+    "kl_div": (None, 2),
+    "logistic": (None, 1),
+    "log_sum_exp": (None, 2),
+    "huber": (Fraction(1, 2), 1),
+    "max": (None, 3),
+    "sum_largest": (Fraction(3, 2), 3),
+}
+
+
+@pytest.mark.parametrize("name", verify_functions.FUNCTIONS)
+def test_the_least_value_between_ends_is_below_all_and_reached(name):
+    """On grids of boxes: below every value in the box, and no lower than a finer grid finds."""
+    p, number = LEAST[name]
+    rng, positive = np.random.default_rng(5), name in ("log", "entropy", "rel_entr", "kl_div", "quad")
+    for _ in range(12):
+        low = rng.choice([0.05, 0.3, 1.0], number) if positive else rng.choice([-1.0, -0.2, 0.3], number)
+        high = low + rng.choice([0.0, 0.25, 2.0], number)
+        ends = [(verify.span(a)[0], verify.span(b)[1]) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        found = verify_functions.least(name, ends, p) / verify.ONE
+        values = []
+        for t in [*np.ndindex(*(2,) * number), *rng.random((30, number))]:
+            place = [verify.span(float(x)) for x in low + np.array(t) * (high - low)]
+            values.append(verify_functions.FUNCTIONS[name].value(place, p)[1] / verify.ONE)
+        assert found <= min(values)
+        assert found >= min(values) - 0.5 * (high - low).sum() * (np.abs(values).max() + 1) - 1e-70
+
+
+def test_what_is_not_known_has_no_least_value():
+    nothing, least = (None, None), verify_functions.least
+    known = (verify.ONE, 2 * verify.ONE)
+    assert {least(name, [nothing, nothing], Fraction(1)) for name in verify_functions.NEVER_NEGATIVE} == {0}
+    assert least("max", [nothing, nothing], None) is None
+    assert least("max", [nothing, known], None) == verify.ONE  # the largest of both is no less
+    assert least("sum_largest", [nothing, known], 1) is None
+    assert least("log", [(verify.ONE, None)], None) is None
+    assert least("rel_entr", [known, (verify.ONE, None)], None) is None
+    assert abs(least("entropy", [nothing], None) / verify.ONE + math.exp(-1)) < 1e-15
+    assert least("norm", [known, nothing], None) in (verify.ONE, verify.ONE - 1)
 
 
 def exact(function, *numbers):

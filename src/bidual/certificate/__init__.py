@@ -8,6 +8,7 @@ a rounding slack that is derived, not guessed (`rounding`). Contradictions raise
 from bidual.certificate._affine import certify_affine
 from bidual.certificate._controlled import ControlEvidence as ControlEvidence
 from bidual.certificate._controlled import certify_controlled as certify_controlled
+from bidual.certificate._convex import bound_floor as bound_floor
 from bidual.certificate._convex import certify_convex
 from bidual.certificate._cuts import multipliers as multipliers
 from bidual.certificate._estimates import MOST_NUMBERS as MOST_NUMBERS

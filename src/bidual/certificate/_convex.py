@@ -1,6 +1,7 @@
 """The certificate of a convex problem.
 
-* lower: a linear function of the image below the problem (`_cuts`), minimised by a fresh backward induction;
+* lower: a linear function of the image below the problem (`_cuts`), minimised by a fresh backward induction; or the
+  floor, the least that the objective can be over the box of all images, in interval arithmetic;
 * upper: the policy's embedding, forward, with the error of its sums, and f and g of it as CVXPY evaluates them;
 * the linear cost evaluated backward under the policy, as a second opinion on the embedding.
 """
@@ -15,6 +16,10 @@ from bidual.certificate._evaluate import check_policy, evaluate_backward, forwar
 from bidual.certificate._types import Certificate, Evidence, certify_policy, with_record_bound
 from bidual.certificate.rounding import EPS, value_slack
 from bidual.problem.convex import ConvexProgram
+from bidual.problem.features import Psi
+from bidual.world.mdp import TabularMDP
+
+_FLOOR_DIGITS = 64 * EPS  # by which a floor is rounded down: elementary functions are not the same everywhere
 
 
 def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
@@ -24,9 +29,14 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     kernels, record = kernels_of(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     certificate = _evaluate(evidence, program, kernels, visits, embedding)
+    floor = bound_floor(program, evidence.psi, evidence.mdp) if record.objective_weight == 1 else -np.inf
+    if not floor <= certificate.upper:
+        raise CertificateError(f"the objective is never below {floor!r}, but at most {certificate.upper!r} here")
+    if np.isfinite(floor):
+        certificate = with_record_bound(certificate, record, floor, _FLOOR_DIGITS * abs(floor))
     cut = cut_of(program, record, bound_image(evidence, program))
     if cut is None:
-        return certificate  # and no bound
+        return certificate  # and no other bound
     theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, kernels, theta, embedding)
     bound, slack = _dual_bound(evidence, program, cut, kernels, theta)
@@ -35,7 +45,14 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
             raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
     else:
         _check_weak_duality(certificate, multipliers(program, record), bound)
-    return with_record_bound(certificate, record, bound, slack)
+    return certificate if floor >= bound else with_record_bound(certificate, record, bound, slack)
+
+
+def bound_floor(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> float:
+    """Bound the objective over the box of all images from below, whatever the auxiliary variables are."""
+    ends = (np.broadcast_to(end, (mdp.horizon, psi.dimension)) for end in psi.ends())
+    floor = program.functions.floor(*program.image.box(*ends))
+    return floor - _FLOOR_DIGITS * abs(floor) if np.isfinite(floor) else -np.inf
 
 
 def bound_image(evidence: Evidence, program: ConvexProgram) -> Float[np.ndarray, "n"]:

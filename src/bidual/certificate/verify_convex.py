@@ -4,6 +4,9 @@ FILE stores f and g as expressions, the multipliers of the constraints, and one 
 function, in the order in which `Tree` reads them: multipliers and slopes turn w f + gamma . g into a linear cost that
 is nowhere above it (verify_functions.py). What the slopes leave over on a free variable v has to vanish exactly: it is
 moved, as a rational number, onto a constraint or a slope of v alone.
+
+A FILE without any multipliers claims no more than the floor: the least that f can be over all y between the least and
+the largest features, by enclosures (`Floor`). A norm is never negative.
 """
 
 from __future__ import annotations
@@ -14,14 +17,27 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING or __package__:
-    from bidual.certificate.verify import Answer, Arrays, Claims, Form, NotDecidedError, Problem, combine, main, span
+    from bidual.certificate.verify import (
+        ONE,
+        Answer,
+        Arrays,
+        Claims,
+        Form,
+        NotDecidedError,
+        Problem,
+        add,
+        combine,
+        main,
+        span,
+        times,
+    )
     from bidual.certificate.verify_expressions import Tree, difference, entries
-    from bidual.certificate.verify_functions import FUNCTIONS
+    from bidual.certificate.verify_functions import FUNCTIONS, Ends, least
     from bidual.certificate.verify_numbers import size
 else:  # alone, beside these files
-    from verify import Answer, Arrays, Claims, Form, NotDecidedError, Problem, combine, main, span
+    from verify import ONE, Answer, Arrays, Claims, Form, NotDecidedError, Problem, add, combine, main, span, times
     from verify_expressions import Tree, difference, entries
-    from verify_functions import FUNCTIONS
+    from verify_functions import FUNCTIONS, Ends, least
     from verify_numbers import size
 
 
@@ -46,7 +62,9 @@ def read_expressions(answer: Answer, stored: dict[str, Any], arrays: Arrays) -> 
         forms,
         equality,
         gamma,
-        lambda: Proof(tree, forms, equality, images).find([Fraction(answer.weight), *gamma], slopes),
+        (lambda: Floor(answer, tree, images).find(forms[0]))
+        if answer.weight and not arrays["gamma"][1]
+        else lambda: Proof(tree, forms, equality, images).find([Fraction(answer.weight), *gamma], slopes),
     )
 
 
@@ -71,6 +89,42 @@ def evaluate(answer: Answer, tree: Tree, images: dict[Any, Form], auxiliary: lis
         low, high = FUNCTIONS[leaf.function].value(list(map(answer.enclose, leaf.arguments)), leaf.p)
         answer.values["leaf", n] = (low, high)
         answer.sizes["leaf", n] = max(-low, high, *map(answer.amount, leaf.arguments))
+
+
+@final
+class Floor:
+    """Ends of y, of free variables and of functions over all embeddings between the ends of the features.
+
+    None stands for an end that is not known. Few functions are needed here, and those by their lower ends.
+    """
+
+    def __init__(self, answer: Answer, tree: Tree, images: dict[Any, Form]) -> None:
+        pairs, self.ends = answer.model.S * answer.model.A, dict[Any, Ends]({None: (ONE, ONE)})
+        for h, step in enumerate(answer.model.psi):
+            for k, pays in enumerate(step):
+                values = [*pays.values()] + [(0, 0)] * (len(pays) < pairs)
+                self.ends[h, k] = min(low for low, _ in values), max(high for _, high in values)
+        for name, form in images.items():
+            self.ends[name] = self.enclose(form)
+        for v in (v for a in tree.variables for form in a.forms.values() for v in form):
+            self.ends.setdefault(v, (None, None))
+        for n, leaf in enumerate(tree.leaves):
+            self.ends["leaf", n] = least(leaf.function, list(map(self.enclose, leaf.arguments)), leaf.p), None
+
+    def enclose(self, form: Form) -> Ends:
+        """Enclose an affine form, to the last bits."""
+        found = list[int | None]()
+        for side in (0, 1):
+            ends = [(c, self.ends[name][side if c > 0 else 1 - side]) for name, c in form.items()]
+            known = [times(span(c), (end, end)) for c, end in ends if end is not None]
+            found.append(add(known)[side] if len(known) == len(ends) else None)
+        return found[0], found[1]
+
+    def find(self, form: Form) -> Form:
+        low, _ = self.enclose(form)
+        if low is None:
+            raise NotDecidedError("the file holds no multipliers, and the objective has no floor")
+        return {None: Fraction(low, ONE)}
 
 
 @final

@@ -137,3 +137,46 @@ FUNCTIONS = {
         lambda w, s, k: (largest_shares(s, w, Fraction(k)), 0),
     ),
 }
+Ends = tuple[int | None, int | None]  # None: not known
+SIZES = ("norm", "norm1", "norm_inf", "quad", "huber")  # they rise with the sizes of their arguments
+NEVER_NEGATIVE = (*SIZES, "exp", "kl_div", "logistic")
+
+
+def least(function: str, x: list[Ends], p: Any) -> int | None:  # noqa: ANN401
+    """Bound a function over arguments between ends from below; None where nothing is known."""
+    floor = 0 if function in NEVER_NEGATIVE else None
+    if function in ("entropy", "rel_entr"):
+        y = x[1][1] if function == "rel_entr" else ONE  # it falls with y
+        return least_relative(x[0], y) if y is not None and y > 0 else None
+    place = lowest_place(function, x)
+    if not place or any(end is None for end in place):
+        return floor
+    try:
+        found = FUNCTIONS[function].value([(end, end) for end in place], p)[0]
+    except NotDecidedError:  # outside its domain, say
+        return floor
+    return found if floor is None else max(found, floor)
+
+
+def lowest_place(function: str, x: list[Ends]) -> list[int | None]:
+    """Return the arguments between ends at which a function is least, None for what is not known."""
+    lows, highs = [low for low, _ in x], [high for _, high in x]
+    if function in SIZES:
+        sizes = list[int | None](max(low or 0, -(high or 0), 0) for low, high in x)
+        return sizes if function != "quad" else [*sizes[:-1], highs[-1]]
+    if function == "kl_div":  # 0 where both arguments can be the same
+        (a, b), (c, d) = x
+        return [b, c] if b is not None and c is not None and b < c else [a, d] if a and d and a > d else [None]
+    if function in ("max", "log_sum_exp"):
+        return [low for low in lows if low is not None]
+    return highs if function == "log" else lows
+
+
+def least_relative(x: Ends, y: int) -> int:
+    """Bound u ln(u / y) for u between ends from below: it falls until u = y / e, and rises from there."""
+    low, high = times((y, y), exp((-ONE, -ONE)))
+    u = x[1] if x[1] is not None and x[1] < low else x[0] if x[0] is not None and x[0] > high else None
+    if u is None:
+        return -high
+    u = max(u, 0)
+    return minus(entropy((u, u)), times((u, u), ln((y, y))))[0]

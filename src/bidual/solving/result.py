@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Evidence, Record, certify, multipliers
+from bidual.certificate import Certificate, Evidence, Record, bound_floor, certify, multipliers
 from bidual.certificate.constraints import Goal, constraint_results, find_conflict, status_of
 from bidual.dual import Bound, Duals
 from bidual.models import Known
@@ -49,6 +49,7 @@ def solution_from(
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
     if _may_be_below_its_floor(program, certificate, goal):
         evidence, certificate = _certify_with_floor(evidence, certificate)
+    evidence = _without_useless_multipliers(evidence, certificate)
     # Where a default goal is below what arithmetic can tell of the value, that will do.
     goal = goal._replace(floor=max(goal.floor, 8 * (certificate.upper - certificate.value))) if goal.floor else goal
     goal = goal.settled(*certificate.bounds(program, maximises=False))
@@ -137,6 +138,15 @@ def _certify_with_floor(evidence: Evidence, certificate: Certificate) -> tuple[E
     again = certify(raised)
     better = again.lower is not None and (certificate.lower is None or again.lower > certificate.lower)
     return (raised, again) if better else (evidence, certificate)
+
+
+def _without_useless_multipliers(evidence: Evidence, certificate: Certificate) -> Evidence:
+    """Return the evidence without its multipliers where they prove no more than the floor: it needs no limit."""
+    program = evidence.program.curved
+    if program is None or certificate.lower is None:
+        return evidence
+    proves_more = certificate.lower > bound_floor(program, evidence.psi, evidence.mdp)
+    return evidence if proves_more else replace(evidence, record=Record(np.zeros(0), 1.0))
 
 
 def _clashes(

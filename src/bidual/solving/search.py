@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from bidual._base.errors import ModelError, ProblemError
+from bidual.certificate import bound_floor
 from bidual.certificate.constraints import Goal
 from bidual.certificate.rounding import reach, with_rounding
 from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
@@ -82,6 +83,7 @@ def search(
     duals, first_value = None, None
     smallest = _compute_smallest_scale(program, world)
     goal = options.goal_at(smallest)
+    floor = -np.inf if program.curved is None else bound_floor(program.curved, world.psi, world.mdp)
     for iteration in _start_loop(compiled, world, options, known):
         duals = iteration.duals
         if first_value is None and not program.is_linear and duals.weights.size and duals.feasible:
@@ -90,7 +92,7 @@ def search(
         replies += known if iteration.reply is None else [iteration.reply]
         if duals.kept is not None:
             replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
-        history.append(_progress_at(compiled, iteration, time.perf_counter() - started))
+        history.append(_progress_at(compiled, iteration, floor, time.perf_counter() - started))
         if options.progress is not None:
             options.progress(history[-1])
         if options.is_spent(history[-1]) or _is_settled(program, duals, history, goal):
@@ -178,12 +180,13 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
     return with_rounding(problem.program(), psi, mdp), psi
 
 
-def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], seconds: float) -> Progress:
+def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], floor: float, seconds: float) -> Progress:
     """Compute the solver's own bounds after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
     violation = float(compiled.program.violations(duals.g).max(initial=0.0))
     upper = duals.f if duals.feasible else None
-    lower = duals.optimum.value if np.isfinite(duals.optimum.value) else None
+    lower = max(duals.optimum.value, floor)
+    lower = lower if np.isfinite(lower) else None
     if compiled.maximises:
         lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
     return Progress(iteration.number, lower, upper, violation, seconds)

@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+EPS = float(np.finfo(np.float64).eps)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -47,3 +49,16 @@ class Image:
     def spread(self, error: Float[np.ndarray, "H d"]) -> Float[np.ndarray, "n"]:
         """Bound the error of the image when every entry of the embedding has an error of at most `error`."""
         return abs(self.matrix) @ (error.sum(axis=0) if self.total else error.ravel())
+
+    def box(
+        self, low: Float[np.ndarray, "H d"], high: Float[np.ndarray, "H d"]
+    ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+        """Enclose the image of every embedding between two ends; no rounding takes an end of 0 below 0."""
+        low, high = ((end.sum(axis=0) if self.total else end.ravel()) for end in (low, high))
+        rising, falling = self.matrix.maximum(0), self.matrix.minimum(0)
+        units = (np.diff(self.matrix.indptr) + self.horizon + 4) * EPS
+        ends = []
+        for sign, (one, other) in ((-1.0, (low, high)), (1.0, (high, low))):
+            size = rising @ np.abs(one) - falling @ np.abs(other) + np.abs(self.offset)
+            ends.append(rising @ one + falling @ other + self.offset + sign * units * size)
+        return ends[0], ends[1]

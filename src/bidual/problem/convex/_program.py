@@ -174,6 +174,13 @@ class AbstractFunctions(abc.ABC):
         """Bound f (row 0) and every g from below and from above, whatever y is within `error` of the one given."""
 
     @abc.abstractmethod
+    def floor(self, low: Float[np.ndarray, "n"], high: Float[np.ndarray, "n"]) -> float:
+        """Return a number that f is never below while y is between two ends; -inf where none is known.
+
+        The auxiliary variables may be anything.
+        """
+
+    @abc.abstractmethod
     def magnitudes(
         self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]
     ) -> tuple[float, Float[np.ndarray, "m"]]:
@@ -258,7 +265,9 @@ class ConvexProgram(AbstractProgram):
         if of_rows:
             return gamma
         form = self.form(objective_weight)
-        return np.zeros(self.units.size) if form is None else form.gamma(gamma, self.units.size)
+        if form is None or gamma.size == 0:  # the floor of the objective needs none
+            return np.zeros(self.units.size)
+        return form.gamma(gamma, self.units.size)
 
     def with_rows(self, change: Callable[[AffineProgram], AffineProgram]) -> "ConvexProgram":
         """Return the program as it is."""

@@ -81,6 +81,15 @@ class Psi:
         ones = np.ones((len(signals), self.dimension - signals.shape[1]))
         return np.concatenate([signals, ones], axis=1)
 
+    def ends(self) -> tuple[Float[np.ndarray, "steps d"], Float[np.ndarray, "steps d"]]:
+        """Return the least and the largest value of every feature."""
+        low, high = self.signals.min(axis=(2, 3)), self.signals.max(axis=(2, 3))
+        indicators = (len(low), self.dimension - low.shape[1])
+        return (
+            np.concatenate([low, np.zeros(indicators)], axis=1),
+            np.concatenate([high, np.ones(indicators)], axis=1),
+        )
+
 
 @final
 @dataclass(frozen=True, eq=False)

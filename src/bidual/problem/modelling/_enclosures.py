@@ -51,9 +51,13 @@ from bidual.problem.modelling._hulls import (
     enclose_sum,
     evaluate_atom,
     widen,
+    with_sign_of_terms,
 )
 
 _ELEMENTARY = 16.0  # units in the last place: far more than NumPy's functions err
+
+
+_NEVER_NEGATIVE = (cp.abs, cp.norm1, cp.norm_inf, cp.quad_over_lin, cp.huber, cp.exp, cp.logistic, cp.kl_div)
 
 
 class NoEnclosureError(Exception):
@@ -77,7 +81,15 @@ def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
         low, high = rule(expression, [enclose(argument, leaves) for argument in expression.args])
     shape = expression.shape
     low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in (low, high))
-    return Hull(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+    least = 0.0 if _is_never_negative(expression) else -np.inf
+    return Hull(np.where(np.isnan(low), least, np.maximum(low, least)), np.where(np.isnan(high), np.inf, high))
+
+
+def _is_never_negative(atom: Atom) -> bool:
+    """Return whether no value of an atom is below 0; outside its domain a convex one is +inf."""
+    if isinstance(atom, cp.Pnorm):
+        return float(atom.get_data()[0]) >= 1
+    return isinstance(atom, _NEVER_NEGATIVE)
 
 
 # Nonlinear atoms.
@@ -89,7 +101,7 @@ def _select_entries(atom: Atom, parts: list[Hull]) -> Hull:
 
 def _sum_largest(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     n = parts[0].low.size
-    return widen(*enclose_moves(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4)
+    return with_sign_of_terms(widen(*enclose_moves(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4), parts)
 
 
 def _zero_infinite(end: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -107,6 +119,7 @@ def _enclose_norm(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     p = 1.0 if isinstance(atom, cp.norm1) else np.inf if isinstance(atom, cp.norm_inf) else float(atom.get_data()[0])
     units = (2 * n + 8) * max(1.0, 1.0 / abs(p)) + _ELEMENTARY
     unit = max(float(np.max(part.largest, initial=0.0)), TINY)  # in these units the largest entry does not underflow
+    unit = unit if np.isfinite(unit) else 1.0
     low, high = (unit * evaluate_atom(atom, [end / unit]) for end in (part.smallest, part.largest))
     lost = (
         0.0 if np.all(part.largest == 0) else 1e-150 + (unit * (n * TINY) ** (1 / p) if atom.axis is not None else 0.0)
@@ -158,8 +171,7 @@ def _enclose_huber(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
         return np.where(size <= M, size * size, 2 * M * size - M * M)
 
     size = np.minimum(part.largest, M) * part.largest
-    found = widen(value(part.smallest), value(part.largest), 3 * size, 4)
-    return Hull(np.maximum(found.low, 0.0), found.high)
+    return widen(value(part.smallest), value(part.largest), 3 * size, 4)
 
 
 def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
@@ -169,7 +181,8 @@ def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
     ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
     peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
     high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
-    return widen(np.minimum(*ends), high, np.maximum(_zero_infinite(ends[0]), _zero_infinite(ends[1])), _ELEMENTARY)
+    size = np.maximum(_zero_infinite(high), np.maximum(_zero_infinite(ends[0]), _zero_infinite(ends[1])))
+    return widen(np.minimum(*ends), high, size, _ELEMENTARY)
 
 
 def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -192,8 +205,7 @@ def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
     )
     other = np.clip(least, y.low, y.high) if divergence else y.high
     low = _relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
-    found = widen(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
-    return Hull(np.maximum(found.low, 0.0), found.high) if divergence else found
+    return widen(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
 
 
 def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:

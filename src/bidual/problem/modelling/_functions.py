@@ -50,11 +50,7 @@ class Functions(AbstractFunctions):
         """Enclose f (row 0) and every g in interval arithmetic, or by convexity where an atom has no rule."""
         leaves = {v.id: Hull(end, end) for v, end in split_numbers(self.auxiliary, auxiliary)}
         low = np.where(error == 0, y, np.nextafter(y - error, -np.inf))  # one more rounding where there is one
-        high = np.where(error == 0, y, np.nextafter(y + error, np.inf))
-        for (variable, least), (_, most) in zip(
-            split_numbers(self.images, low), split_numbers(self.images, high), strict=True
-        ):
-            leaves[variable.id] = Hull(least, most)
+        leaves |= self._boxes(low, np.where(error == 0, y, np.nextafter(y + error, np.inf)))
         found = []
         for expression in (self.objective, *self.constraints):
             try:
@@ -63,6 +59,14 @@ class Functions(AbstractFunctions):
                 found.append(self._enclose_by_convexity(expression, y, auxiliary, error))
         low, high = (np.concatenate([np.ravel(one[end], order="F") for one in found]) for end in (0, 1))
         return low, high
+
+    def floor(self, low: Float[np.ndarray, "n"], high: Float[np.ndarray, "n"]) -> float:
+        """Bound f from below in interval arithmetic alone."""
+        leaves = {v.id: Hull(np.full(v.shape, -np.inf), np.full(v.shape, np.inf)) for v in self.auxiliary}
+        try:
+            return float(np.min(enclose(self.objective, leaves | self._boxes(low, high)).low))
+        except NoEnclosureError:
+            return -np.inf
 
     def magnitudes(
         self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]
@@ -140,6 +144,11 @@ class Functions(AbstractFunctions):
         slack = 64 * EPS * (y.size + moved.size) * largest
         high = (total if moved.size else here) + slack
         return Hull(2 * here - high - slack, np.where(np.isnan(high), np.inf, high))
+
+    def _boxes(self, low: Float[np.ndarray, "n"], high: Float[np.ndarray, "n"]) -> dict[int, Hull]:
+        """Return the hulls of the image variables, by id."""
+        ends = zip(split_numbers(self.images, low), split_numbers(self.images, high), strict=True)
+        return {variable.id: Hull(least, most) for (variable, least), (_, most) in ends}
 
     def _assign(self, y: Float[np.ndarray, "n"], auxiliary: Float[np.ndarray, "a"]) -> None:
         for variable, value in (*split_numbers(self.images, y), *split_numbers(self.auxiliary, auxiliary)):

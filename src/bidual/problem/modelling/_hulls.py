@@ -56,16 +56,40 @@ def evaluate_atom(atom: Any, values: Sequence[Ends]) -> Float[np.ndarray, "..."]
 
 
 def enclose_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401 - any sum of entries or of arguments
+    """Enclose a sum, each end by itself: additions lose nothing but a share of what they add, and nothing of 0."""
     if isinstance(atom, cp.Sum) and atom.axis is None and np.all(np.isfinite(parts[0])):
         low, high = (np.asarray(math.fsum(end.ravel().tolist())) for end in parts[0])  # rounded once, however many
-        return widen(low, high, np.maximum(np.abs(low), np.abs(high)), 1)
-    ends = enclose_moves(atom, parts)
-    terms = max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
-    return widen(*ends, size=evaluate_atom(atom, [part.largest for part in parts]), units=terms + 1)
+        return Hull(low - EPS * np.abs(low), high + EPS * np.abs(high))
+    low, high = enclose_moves(atom, parts)
+    units = 1 + max(len(parts), max(part.low.size for part in parts) // max(1, int(np.prod(atom.shape))))
+    low_size, high_size = (evaluate_atom(atom, [np.abs(part[end]) for part in parts]) for end in (0, 1))
+    return with_sign_of_terms(Hull(low - units * EPS * low_size, high + units * EPS * high_size), parts)
 
 
 def enclose_running_sum(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
-    return widen(*enclose_moves(atom, parts), size=evaluate_atom(atom, [parts[0].largest]), units=parts[0].low.size + 1)
+    found = widen(
+        *enclose_moves(atom, parts), size=evaluate_atom(atom, [parts[0].largest]), units=parts[0].low.size + 1
+    )
+    return with_sign_of_terms(found, parts)
+
+
+def with_sign_of_terms(found: Hull, parts: list[Hull]) -> Hull:
+    """Return the hull of a sum without what rounding, or an infinity times 0, has put on the wrong side of 0."""
+    low = np.fmax(found.low, 0.0) if all(np.all(part.low >= 0) for part in parts) else found.low
+    high = np.fmin(found.high, 0.0) if all(np.all(part.high <= 0) for part in parts) else found.high
+    return Hull(np.asarray(low), np.asarray(high))
+
+
+def with_sign_of_product(found: Hull, first: Hull, second: Hull) -> Hull:
+    """Return the hull of a product or quotient likewise, where both factors have a known sign all over."""
+    above = [bool(np.all(part.low >= 0)) for part in (first, second)]
+    below = [bool(np.all(part.high <= 0)) for part in (first, second)]
+    low, high = found
+    if all(above) or all(below):
+        low = np.fmax(low, 0.0)
+    if (above[0] and below[1]) or (below[0] and above[1]):
+        high = np.fmin(high, 0.0)
+    return Hull(np.asarray(low), np.asarray(high))
 
 
 def enclose_negative(atom: Atom, parts: list[Hull]) -> Hull:
@@ -77,7 +101,8 @@ def enclose_multiple(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     first, second = parts
     corners = [np.asarray(a * b) for a in first for b in second]
-    return widen(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
+    found = widen(np.minimum.reduce(corners), np.maximum.reduce(corners), first.largest * second.largest, 2)
+    return with_sign_of_product(found, first, second)
 
 
 def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
@@ -86,12 +111,13 @@ def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
     corners = [np.asarray(a / b) for a in first for b in second]
     high = np.maximum.reduce(corners)
     inside = second.smallest > 0
-    return widen(
+    found = widen(
         np.where(inside, np.minimum.reduce(corners), -np.inf),
         np.where(inside, high, np.inf),
         first.largest / np.where(inside, second.smallest, 1.0),
         2,
     )
+    return with_sign_of_product(found, first, second) if np.all(inside) else found
 
 
 def enclose_product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
@@ -101,4 +127,4 @@ def enclose_product(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     centre = evaluate_atom(atom, [a, b])
     radius = evaluate_atom(atom, [np.abs(a), rb]) + evaluate_atom(atom, [ra, np.abs(b)]) + evaluate_atom(atom, [ra, rb])
     terms = parts[0].low.shape[-1] if parts[0].low.ndim else 1
-    return widen(centre - radius, centre + radius, large, 3 * terms + 8)
+    return with_sign_of_product(widen(centre - radius, centre + radius, large, 3 * terms + 8), *parts)
