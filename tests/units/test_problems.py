@@ -271,3 +271,27 @@ def test_wrong_types_are_refused_in_words():
     said = zip(MISTYPED, json.loads(process.stdout), strict=True)
     wrong = [(call, message, got) for (call, message), got in said if message not in got]
     assert not wrong, wrong
+
+
+def test_totals_of_groups_are_printed():
+    problem = problems.fair(MDP, {"north": R, "south": R[:, ::-1]}, limits={"c": (C, 2.0)})
+    solution = bd.solve(problem, MDP)
+    line = f"  totals       north {solution['north']:.6g}, south {solution['south']:.6g}"
+    assert line in str(solution).splitlines()
+    learned = bd.learn(problem, MDP, episodes=16, evaluation=4)
+    text = f"  totals       north {learned['north']:.6g}, south {learned['south']:.6g} in the learned model"
+    assert text in str(learned).splitlines()
+    assert text in learned.describe().splitlines()
+    assert len(str(learned).splitlines()) <= 8
+    problem = problems.multi_objective(MDP, lambda y: cp.sum_squares(y), reward=R)
+    assert "totals       reward " in str(bd.solve(problem, MDP))
+
+
+def test_totals_must_be_signals():
+    x = MDP.embedding(reward=R)
+    objective = cp.Maximize(cp.sum(x.reward))
+    assert "totals       reward " in str(bd.solve(bd.Problem(objective, totals=["reward"]), MDP))
+    assert "totals" not in str(bd.solve(bd.Problem(objective), MDP))
+    for names in (["cost"], "reward"):
+        with pytest.raises(bd.ProblemError, match="totals must list names of signals, of"):
+            bd.Problem(objective, totals=names)

@@ -115,6 +115,7 @@ class Learned(AbstractOutcome):
     delta: float
     task: str | None = None
     totals: Mapping[str, float] = field(default_factory=dict)  # expected of every signal, in the learned model
+    reported: tuple[str, ...] = ()  # signals whose totals are printed
     values_per_episode: EpisodeValues | None = None  # of controls, where there are no bounds over time
     _session: AbstractLearnSession | None = field(default=None, repr=False)
 
@@ -203,7 +204,8 @@ class Learned(AbstractOutcome):
 
     def _summary(self) -> list[tuple[str, str]]:
         """At most seven lines: beyond three constraints (two of them with a conflict) the others share one line."""
-        room = _MOST_CONSTRAINTS - (self.conflict is not None)
+        totals = self._describe_totals()
+        room = _MOST_CONSTRAINTS - (self.conflict is not None) - len(totals)
         lines = self._constraint_lines()
         if len(lines) > room:
             left = self.constraints[room - 1 :]
@@ -212,10 +214,10 @@ class Learned(AbstractOutcome):
             lines[room - 1 :] = [("constraint", f"{len(left)} more, {bound} ({_MORE})")]
         count = len(self.assumptions)
         assumes = f"{count} condition{'' if count == 1 else 's'}, at confidence {1 - self.delta:.6g} ({_MORE})"
-        return [*self._value_lines(), *lines, ("assumes", assumes), ("effort", self._describe_effort())]
+        return [*self._value_lines(), *lines, *totals, ("assumes", assumes), ("effort", self._describe_effort())]
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [*self._value_lines(), *self._constraint_lines()]
+        facts = [*self._value_lines(), *self._constraint_lines(), *self._describe_totals()]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("assumes", assumption) for assumption in self.assumptions]
         facts += [] if self.candidates is None else [("candidates", f"{self.candidates} may still be true")]
@@ -229,6 +231,9 @@ class Learned(AbstractOutcome):
     def _constraint_lines(self) -> list[tuple[str, str]]:
         observed = self.outputs[0].constraints
         return [("constraint", describe_constraint(one, observed[one.name])) for one in self.constraints]
+
+    def _describe_totals(self) -> list[tuple[str, str]]:
+        return [(label, f"{text} in the learned model") for label, text in super()._describe_totals()]
 
     def _describe_objective(self) -> str:
         own = self.outputs[0]

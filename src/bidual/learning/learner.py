@@ -164,6 +164,7 @@ class Learner:
             seed=setup.seed,
             delta=setup.split.delta,
             totals=setup.problem.sum_signals(embedding),
+            reported=setup.problem.totals,
             values_per_episode=None
             if state.values_per_episode is None
             else to_user_units(setup, state.values_per_episode),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Records = tuple[Sequence[object], Sequence[str]]
+_MOST_TEXT = 400  # characters of a list of totals
 Facts = Sequence[tuple[str, str]]  # labelled lines
 
 
@@ -38,6 +39,7 @@ class AbstractOutcome(abc.ABC):
     seconds: float
     task: str | None
     totals: Mapping[str, float]  # expected over an episode, of every signal by name
+    reported: tuple[str, ...]  # signals whose totals are printed
 
     @property
     def gap(self) -> float | None:
@@ -107,6 +109,11 @@ class AbstractOutcome(abc.ABC):
     @abc.abstractmethod
     def _summary(self) -> Facts:
         """Describe what is printed by default."""
+
+    def _describe_totals(self) -> list[tuple[str, str]]:
+        """Return a line with the totals that the problem asks for, such as those of groups; none for none."""
+        texts = [f"{name} {self.totals[name]:.6g}" for name in self.reported]
+        return [("totals", shorten(", ".join(texts), _MOST_TEXT))] if texts else []
 
     def _entries(self, episodes: int | None, seed: int | None, delta: float | None) -> dict[str, Any]:
         """Return the JSON values that all results have, in the order of the files."""

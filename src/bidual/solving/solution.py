@@ -76,6 +76,7 @@ class Solution(AbstractOutcome):
     goal: Goal
     task: str | None = None
     totals: Mapping[str, float] = field(default_factory=dict)  # expected, of every signal
+    reported: tuple[str, ...] = ()  # signals whose totals are printed
     _session: AbstractSession | None = field(default=None, repr=False)
 
     def resolve(self, /, **values: Any) -> "Solution":  # noqa: ANN401 - run-time checks see the keywords as one dict
@@ -118,6 +119,7 @@ class Solution(AbstractOutcome):
         facts += [("objective", self._describe_objective())]
         facts += [("certificate", text) for text in self._describe_certificate()]
         facts += [("constraint", _describe_constraint(constraint)) for constraint in self.constraints]
+        facts += self._describe_totals()
         facts += [("policy", self._describe_policy())]
         facts += [("effort", f"{self.plans} plan{'' if self.plans == 1 else 's'}, {self.seconds:.2f} s")]
         return facts

@@ -101,11 +101,15 @@ def _solve(
     values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     if isinstance(options.dual, GradientAscent | FollowTheLeader):
         solution = solve_first_order(problem, program, world, options, started)
-        totals = problem.sum_signals(solution.embedding)
-        return replace(solution, totals=totals, _session=Session(problem, world, options, (), values))
+        return _with_totals(problem, solution, Session(problem, world, options, (), values))
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
     session = Session(problem, world, options, select_worth_keeping(found), values)
     solution = solution_from(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
-    return replace(solution, totals=problem.sum_signals(solution.embedding), _session=session)
+    return _with_totals(problem, solution, session)
+
+
+def _with_totals(problem: Problem, solution: Solution, session: Session) -> Solution:
+    totals = problem.sum_signals(solution.embedding)
+    return replace(solution, totals=totals, reported=problem.totals, _session=session)

@@ -33,6 +33,7 @@ class Problem:
         objective: ``cp.Minimize(...)`` of a convex or ``cp.Maximize(...)`` of a concave expression.
         constraints: a dictionary from name to CVXPY constraint (``<=``, ``>=``, ``==``), or a sequence of
             constraints, named by their CVXPY label or else ``c0``, ``c1``, ...
+        totals: names of signals whose expected totals are printed with a result, such as those of groups.
 
     Other continuous CVXPY variables may be part of the formulation (a point of a set, for example): the problem then
     minimises over them too. Convexity is checked here, once; ``cp.Parameter`` values are read on solving.
@@ -42,6 +43,8 @@ class Problem:
         self,
         objective: cp.Minimize | cp.Maximize,
         constraints: Constraints = (),
+        *,
+        totals: Sequence[str] = (),
     ) -> None:
         if not isinstance(objective, cp.Minimize | cp.Maximize):
             raise ProblemError(
@@ -54,6 +57,7 @@ class Problem:
         self.maximises = isinstance(objective, cp.Maximize)
         self.limits = tuple(_read(name, constraint) for name, constraint in named.items())
         self.embedding = _find_embedding(objective, named)
+        self.totals = _check_totals(totals, self.embedding)
         self._constraints_by_name = named
         self._compiled = _compile(self, named)
         self._fixed = None if self.parameters else self._numbers()
@@ -162,6 +166,14 @@ def _find_embedding(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Co
             "mdp.embedding(reward=r, cost=c), and use its parts"
         )
     return embeddings[0]
+
+
+def _check_totals(names: Sequence[str], x: Embedding) -> tuple[str, ...]:
+    signals = [part.name for part in x.features.parts if part.shape == ()]
+    for name in [names] if isinstance(names, str) else names:
+        if name not in signals or isinstance(names, str):
+            raise ProblemError(f"totals must list names of signals, of {signals}; got {name!r}")
+    return tuple(names)
 
 
 def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "LinearProblem | CurvedProblem":

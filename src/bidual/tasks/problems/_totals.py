@@ -57,7 +57,7 @@ def multi_objective(
     x, constraints = declare(mdp, signals, limits)
     y = over_time(x[:, : len(signals)])
     objective = _optimise(_scalar(_call("h1", h1, y)), maximise)
-    return Problem(objective, merge(_read_limited(h2, y), constraints))
+    return Problem(objective, merge(_read_limited(h2, y), constraints), totals=tuple(signals))
 
 
 def fair(
@@ -82,7 +82,9 @@ def fair(
         raise ProblemError('fair needs at least one group, for example {"north": reward_north}')
     x, constraints = declare(mdp, groups, limits)
     totals = over_time(x[:, : len(groups)])
-    return Problem(cp.Maximize(cp.min(cp.multiply(_weights(groups, weights), totals))), constraints)
+    return Problem(
+        cp.Maximize(cp.min(cp.multiply(_weights(groups, weights), totals))), constraints, totals=tuple(groups)
+    )
 
 
 def _optimise(expression: cp.Expression, maximise: bool) -> cp.Minimize | cp.Maximize:
