@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from bidual._base.status import Status
     from bidual.certificate import bounds, theory
     from bidual.cli import distributed
-    from bidual.learning import runs
+    from bidual.learning import callbacks, runs
+    from bidual.learning.callbacks import StopWhen, stop_when
     from bidual.learning.evaluate import Evaluation, evaluate
-    from bidual.learning.learn import StopWhen, finish, learn, stop_when
+    from bidual.learning.learn import finish, learn
     from bidual.learning.learned import Learned
     from bidual.learning.outputs import Regret
     from bidual.loop import explorers
@@ -63,7 +64,7 @@ _HOME = {
     "Slater": "bidual.solving.slater",
     "Solution": "bidual.solving.solution",
     "Status": "bidual._base.status",
-    "StopWhen": "bidual.learning.learn",
+    "StopWhen": "bidual.learning.callbacks",
     "TabularMDP": "bidual.world.mdp",
     "TaskError": "bidual._base.errors",
     "check": "bidual.storage",
@@ -75,10 +76,11 @@ _HOME = {
     "price": "bidual.solving.pricing",
     "slater": "bidual.solving.slater",
     "solve": "bidual.solving.solve",
-    "stop_when": "bidual.learning.learn",
+    "stop_when": "bidual.learning.callbacks",
 }
 _MODULES = {
     "bounds": "bidual.certificate.bounds",
+    "callbacks": "bidual.learning.callbacks",
     "control": "bidual.planners.control",
     "convex": "bidual.problem.convex",
     "distributed": "bidual.cli.distributed",
@@ -120,6 +122,7 @@ __all__ = [
     "TaskError",
     "__version__",
     "bounds",
+    "callbacks",
     "check",
     "check_convex",
     "control",

@@ -751,7 +751,8 @@ from tests.helpers import keep_few
 task = riverswim(states=3, horizon=5)
 for name, value in [("episodes", 2.5), ("episodes", True), ("episodes", "3"), ("evaluation", 1.0), ("seed", 1.5),
         ("seed", None), ("delta", "x"), ("time_limit", "1"), ("explorer", "greedy"), ("explorer", bd.explorers.Greedy),
-        ("model", "x"), ("model", task.mdp), ("stop_when", 0.1), ("state", "x")]:
+        ("model", "x"), ("model", task.mdp), ("stop_when", 0.1), ("state", "x"), ("callback", print),
+        ("callback", bd.callbacks.KeepBest), ("callback", [bd.callbacks.KeepBest(), 3])]:
     try:
         bd.learn(task.problem, task.mdp, **{"episodes": 1, name: value})
     except bd.ProblemError as error:

@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_it_used(straight, 
     DAMAGE[damage](newest)
     damaged = newest.read_bytes()
     straight.check(run, learn(run))
-    told = [record.getMessage() for record in caplog.records if record.name == "bidual"]
+    told = [record.getMessage() for record in caplog.records if record.name == "bidual.runs"]
     assert re.search(rf"checkpoint .*{NEWEST} cannot be used", told[0])
     assert "going on from the one before it, at episode 35" in told[1]
     assert newest.with_suffix(".damaged").read_bytes() == damaged

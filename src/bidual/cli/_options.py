@@ -133,7 +133,8 @@ def learn_with_options(
     run: "Folder | None" = None,
 ) -> "Learned":
     """Learn with the given options."""
-    from bidual.learning.learn import learn, stop_when
+    from bidual.learning.callbacks import stop_when
+    from bidual.learning.learn import learn
 
     solution = learn(
         target.problem,

@@ -35,7 +35,8 @@ def read_trusted_options(folder: Path, named: str | None, command: str) -> Optio
 
 def conclude_run(folder: Path, options: Options, *, evaluation: int | None, store: bool) -> "Learned":
     """Conclude a run that was stopped, from its last checkpoint; it is changed only where the result is stored."""
-    from bidual.learning.learn import finish, stop_when
+    from bidual.learning.callbacks import stop_when
+    from bidual.learning.learn import finish
 
     target = unknown_of(options)
     return finish(

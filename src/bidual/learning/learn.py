@@ -2,21 +2,22 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bidual._base.errors import EnvError, ProblemError, RunError
 from bidual._base.keys import check_seed
+from bidual.learning.callbacks import AbstractCallback, StopWhen
 from bidual.learning.learned import Learned, LearnProgress, assign_to_variables
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
 from bidual.learning.runs import Folder, RunWriter, read_checkpoint, read_draws, read_manifest, run_settings
 from bidual.learning.setup import check_counts, set_up
 from bidual.learning.state import LearnState, initial_learn_state, resume_learn_state
+from bidual.learning.watch import CallbackFailed, Watch, watch
 from bidual.loop.explorers import AbstractExplorer
 from bidual.loop.vpdpo import vpdpo
 from bidual.models import Declaration
@@ -26,37 +27,6 @@ from bidual.world.mdp import TabularMDP
 
 if TYPE_CHECKING:
     from gymnasium import Env
-
-
-@final
-@dataclass(frozen=True)
-class StopWhen:
-    """The condition under which learning stops early: once this is certified.
-
-    Args:
-        gap: the policy is at most this far from optimal.
-        violation: it violates every constraint by at most this.
-    """
-
-    gap: float
-    violation: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        numbers = isinstance(self.gap, Real) and isinstance(self.violation, Real)
-        if not (numbers and self.gap > 0 and self.violation >= 0):
-            raise ProblemError(f"stop_when needs gap > 0 and violation >= 0; got {self.gap!r} and {self.violation!r}")
-
-    def met(self, solution: Learned) -> bool:
-        """Return whether a solution is certified to be this good."""
-        if solution.gap is None or solution.gap > self.gap:
-            return False
-        return all(constraint.violation_upper <= self.violation for constraint in solution.constraints)
-
-
-def stop_when(gap: float, violation: float = 0.0) -> StopWhen:
-    """Stop as soon as the policy is certified to be within `gap` of optimal and to violate by at most `violation`."""
-    return StopWhen(gap, violation)
 
 
 def learn(
@@ -72,6 +42,7 @@ def learn(
     stop_when: StopWhen | None = None,
     time_limit: float | None = None,
     progress: Callable[[LearnProgress], None] | None = None,
+    callback: AbstractCallback | Sequence[AbstractCallback] | None = None,
     state: LearnState | None = None,
     batch: int = 1,
     run: "Folder | str | os.PathLike[str] | None" = None,
@@ -92,9 +63,10 @@ def learn(
         delta: all bounds hold at once with probability 1 - delta.
         explorer: the choice of the policies to run; by default optimistic ones and posterior samples in turn.
         evaluation: the number of fresh episodes to evaluate the returned policy on; by default a third of `episodes`.
-        stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``.
+        stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``; a callback, too.
         time_limit: seconds after which learning stops.
-        progress: called now and then with a `LearnProgress`.
+        progress: a function that displays a `LearnProgress`, called by the clock; it cannot stop anything.
+        callback: an object, or several, of `bd.callbacks`, which see every episode and every bound, and can stop.
         state: the state of an earlier call to resume from: the `state` of an `EnvError`, of a `RunError`, or of the
             `KeyboardInterrupt` that ended it (None where that had not begun).
         batch: the number of episodes to run with one policy before the next is chosen; they can run in parallel. Whole
@@ -104,11 +76,12 @@ def learn(
     """
     check_counts(episodes, evaluation, time_limit, batch)
     _check_kinds(explorer, stop_when, state)
+    watching = watch(callback, stop_when, progress)
     with _keep_for_interrupts(state):
         setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
         first = initial_learn_state(setup)
     count = _default_evaluation(episodes) if evaluation is None else evaluation
-    plan = _Plan(episodes, count, batch, stop_when, time_limit, progress or (lambda _: None))
+    plan = _Plan(episodes, count, batch, time_limit, watching)
     if run is None:
         learn_state = first if state is None else resume_learn_state(state, setup)
         return _run(Learner(setup, learn_state, None), plan, None)
@@ -158,7 +131,7 @@ def finish(
         if stored is None or not stored.episodes:
             raise RunError(f"the run in {folder} has no episode to conclude from: resume it (--resume, resume=True)")
         count = _default_evaluation(stored.episodes) if evaluation is None else evaluation
-        plan = _Plan(stored.episodes, count, batch, stop_when, None, lambda _: None)
+        plan = _Plan(stored.episodes, count, batch, None, watch(None, stop_when))
         stored = replace(stored, identity=first.identity)
         if writer is None:
             return replace(_conclude(Learner(setup, stored, None), plan), task=task)
@@ -170,15 +143,17 @@ def finish(
         return conclude(writer.learn_state, writer)
 
 
+_FIRST_SOLUTION = 100  # episodes before which no policy is worth its evaluation
+
+
 class _Plan(NamedTuple):
     """The arguments of a call of `learn`."""
 
     episodes: int
     evaluation: int
     batch: int
-    stop_when: StopWhen | None
     time_limit: float | None
-    progress: Callable[[LearnProgress], None]
+    watch: Watch
 
 
 @contextmanager
@@ -211,45 +186,52 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
         if writer is not None:
             writer.write_checkpoint(learner, "stopped")
         raise
+    except CallbackFailed as failed:
+        raise _keep_for_callback(failed.error, learner, writer) from failed.error.__cause__
     if writer is not None:
         solution = writer.finish(learner, replace(solution, task=writer.manifest["task"]))
     return assign_to_variables(solution)
 
 
 def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned | None:
-    """Run episodes until they are used up, the time is over, or a solution meets `stop_when`; return that one."""
+    """Run episodes until they are used up, the time is over, or a callback stops; return the solution it stops with."""
     setup, started = learner.setup, time.perf_counter()
     turns = vpdpo(setup.program, setup.env, setup.explorer, learner.state.loop, seed=setup.seed, batch=plan.batch)
-    early = _report_if_due(learner, plan)
-    while early is None and learner.state.episodes < plan.episodes:
-        learner.take(next(turns))
+    stops, early = _report_if_due(learner, plan)
+    while not stops and learner.state.episodes < plan.episodes:
+        turn = next(turns)
+        learner.take(turn)
         if writer is not None:
             writer.keep_up(learner)
-        if plan.time_limit is not None and time.perf_counter() - started > plan.time_limit:
+        stops = plan.watch.see_episodes(setup, turn)
+        if stops or (plan.time_limit is not None and time.perf_counter() - started > plan.time_limit):
             break
-        early = _report_if_due(learner, plan)
+        stops, early = _report_if_due(learner, plan)
     return early
 
 
-def _report_if_due(learner: Learner, plan: _Plan) -> Learned | None:
-    """Compute bounds, or report progress, where it is time to; return a solution if `stop_when` is met by it."""
+def _report_if_due(learner: Learner, plan: _Plan) -> tuple[bool, Learned | None]:
+    """Compute bounds, or show progress, where it is time to; return whether to stop, and a solution to stop with."""
     done = learner.state.episodes
     if done == 0 or done >= plan.episodes:
-        return None
+        return False, None
     if not learner.report_is_due():
         if learner.update_is_due():
-            plan.progress(learner.current_progress())
-        return None
-    plan.progress(learner.report_progress())
-    if plan.stop_when is None or done < 100:
-        return None
-    solution = learner.conclude(_default_evaluation(done), plan.stop_when.gap)
-    return solution if plan.stop_when.met(solution) else None
+            plan.watch.show(learner.current_progress())
+        return False, None
+    stops = plan.watch.see_progress(learner.report_progress())
+    if stops or done < _FIRST_SOLUTION or not plan.watch.needs_solutions:
+        return stops, None
+    solution = learner.conclude(_default_evaluation(done), plan.watch.gap)
+    stops = plan.watch.see_solution(solution)
+    return stops, solution if stops else None
 
 
 def _conclude(learner: Learner, plan: _Plan) -> Learned:
-    plan.progress(learner.report_progress())
-    return learner.conclude(plan.evaluation, None if plan.stop_when is None else plan.stop_when.gap)
+    plan.watch.see_progress(learner.report_progress())
+    solution = learner.conclude(plan.evaluation, plan.watch.gap)
+    plan.watch.see_solution(solution)
+    return solution
 
 
 def _default_evaluation(episodes: int) -> int:
@@ -278,3 +260,15 @@ def _attach_state(error: EnvError, learner: Learner, writer: RunWriter | None) -
     extended = EnvError(f"{error}\n{learn_state.episodes} episodes before it are kept: {where}")
     extended.state, extended.exit_code = learn_state, exit_code
     return extended
+
+
+def _keep_for_callback(error: BaseException, learner: Learner, writer: RunWriter | None) -> BaseException:
+    """Return what a callback raised, with the state to resume from and a note that names its place."""
+    where = "error.state holds what was learned"
+    if writer is not None:
+        writer.write_checkpoint(learner, "failed")
+        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed or finished"
+    learn_state = learner.learn_state()
+    vars(error)["state"] = learn_state
+    error.add_note(f"raised by a callback of bd.learn after {learn_state.episodes} episodes: {where}")
+    return error

@@ -44,8 +44,7 @@ class MetricLog:
     """A log of numbers that is filled during a run and emptied by whoever stores them."""
 
     def __init__(self, setup: LearnSetup) -> None:
-        places = {int(row): place for place, row in enumerate(setup.linear.numbers)}
-        self._columns = [(column, places[column.row]) for column in _columns(setup) if column.row in places]
+        self._columns = _place_columns(setup)
         self._gathered: list[Metric] = []
 
     def record_plans(self, episode: int, count: int) -> None:
@@ -100,6 +99,12 @@ def compute_episode_values(
     return values
 
 
+def name_values(setup: LearnSetup, episodes: Sequence[Episode]) -> dict[str, Float[np.ndarray, "n"]]:
+    """Compute objective and linear constraints of every episode, by name, in the user's sense and units."""
+    payments = setup.linear.payments(episodes)
+    return {column.name: column.to_user_units(payments[:, place]) for column, place in _place_columns(setup)}
+
+
 def to_user_units(setup: LearnSetup, values: Float[np.ndarray, "n rows"]) -> EpisodeValues:
     """Name the values of every episode and convert them to the user's sense and units."""
     columns = _columns(setup)
@@ -108,6 +113,12 @@ def to_user_units(setup: LearnSetup, values: Float[np.ndarray, "n rows"]) -> Epi
         straight = set(range(values.shape[1]))
     averaged = tuple(column.name for column in columns if column.row not in straight)
     return EpisodeValues({column.name: column.to_user_units(values[:, column.row]) for column in columns}, averaged)
+
+
+def _place_columns(setup: LearnSetup) -> list[tuple[_Column, int]]:
+    """List the columns that are linear, with their places among the linear functionals."""
+    places = {int(row): place for place, row in enumerate(setup.linear.numbers)}
+    return [(column, places[column.row]) for column in _columns(setup) if column.row in places]
 
 
 def _columns(setup: LearnSetup) -> list[_Column]:

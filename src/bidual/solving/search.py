@@ -1,5 +1,6 @@
 """The search: the loop over a known model until the gap seems closed or a budget is spent."""
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ from bidual.problem.modelling import Line, Problem
 from bidual.solving.options import SolveOptions
 from bidual.solving.solution import Progress
 from bidual.world.mdp import TabularMDP
+
+_LOG = logging.getLogger("bidual.solve")
 
 _PATIENCE = 4096  # plans before a search without a budget is asked whether it gets anywhere; then at twice as many
 _MOST_PLANS = 1e6  # what such a search may need at its present pace
@@ -95,6 +98,7 @@ def search(
         history.append(_progress_at(compiled, iteration, floor, time.perf_counter() - started))
         if options.progress is not None:
             options.progress(history[-1])
+        _log_progress(history[-1])
         if options.is_spent(history[-1]) or _is_settled(program, duals, history, goal):
             break
         if not options.has_budget and _is_hopeless(history, goal):
@@ -103,6 +107,13 @@ def search(
     if not (program.is_linear or duals.stalled or _has_stopped(history)):
         goal = goal._replace(floor=_LEAST_FLOOR if goal.floor else 0.0)
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
+
+
+def _log_progress(state: Progress) -> None:
+    if not _LOG.isEnabledFor(logging.DEBUG):
+        return
+    bounds = ", ".join(f"{name} {end:.9g}" for name in ("lower", "upper") if (end := getattr(state, name)) is not None)
+    _LOG.debug("plan %d: %s, violation %.3g", state.plans, bounds or "no bounds", state.violation)
 
 
 def _compute_smallest_scale(program: AbstractProgram, world: Instance) -> float:

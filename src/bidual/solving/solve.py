@@ -1,5 +1,6 @@
 """`solve`: a search over a known model, with budgets, an output policy and a certificate."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ from bidual.solving.search import CompiledProblem, Instance, prepare, search, se
 from bidual.solving.solution import AbstractSession, Progress, Solution
 from bidual.solving.unbounded import check_bounded
 from bidual.world.mdp import TabularMDP
+
+_LOG = logging.getLogger("bidual.solve")
+_LOG.addHandler(logging.NullHandler())
 
 
 def solve(
@@ -60,7 +64,7 @@ def solve_silently(problem: Problem, mdp: TabularMDP, options: SolveOptions) -> 
     """Solve, and leave the values of the problem's variables as they are."""
     started = time.perf_counter()
     program, world = prepare(problem, mdp)
-    return _solve(problem, program, world, options, (), started)
+    return _log(_solve(problem, program, world, options, (), started))
 
 
 @final
@@ -79,13 +83,20 @@ class Session(AbstractSession):
         started = time.perf_counter()
         with self.problem.holding({**self.values, **values}):
             program = with_rounding(self.problem.program(), self.world.psi, self.world.mdp)
-            solution = _solve(self.problem, program, self.world, self.options, self.known, started)
+            solution = _log(_solve(self.problem, program, self.world, self.options, self.known, started))
         return _assign(self.problem, solution)
 
 
 def _assign(problem: Problem, solution: Solution) -> Solution:
     """Set the problem's variables to their values at the policy of a solution, and return the solution."""
     assign_values(problem, solution.embedding, solution.evidence.auxiliary)
+    return solution
+
+
+def _log(solution: Solution) -> Solution:
+    """Log the result of a solve, and return it."""
+    facts = (solution.status, solution.sense, solution.value, solution.plans, solution.seconds)
+    _LOG.info("%s: %s %.9g, %d plans, %.2f s", *facts)
     return solution
 
 

@@ -79,7 +79,7 @@ def check_jobs(jobs: Iterable[Job]) -> None:
     """Check the options of all jobs before any work; files of the user are not run here."""
     from bidual._base.keys import check_seed
     from bidual.certificate.bounds import Split
-    from bidual.learning.learn import stop_when
+    from bidual.learning.callbacks import stop_when
     from bidual.learning.setup import check_counts
 
     built = set()

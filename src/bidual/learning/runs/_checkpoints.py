@@ -16,7 +16,7 @@ FOLDER = "checkpoints"
 _KIND = "checkpoint"
 _KEPT = 2
 _NAME = re.compile(r"[0-9]{9,}-[0-9]{9,}\.bidual")  # of a part of the policies
-_LOG = logging.getLogger("bidual")
+_LOG = logging.getLogger("bidual.runs")
 
 
 class Checkpoints:

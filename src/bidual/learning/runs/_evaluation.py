@@ -20,7 +20,7 @@ from bidual.world.policies import AbstractPolicy
 
 FILE = "evaluation.bidual"
 _KIND = "evaluation"
-_LOG = logging.getLogger("bidual")
+_LOG = logging.getLogger("bidual.runs")
 
 
 class _Part(NamedTuple):

@@ -21,7 +21,7 @@ from bidual.learning.setup import LearnSetup
 FILE = "run.json"
 FORMAT = 1
 _LONGEST = 1 << 20  # bytes; a manifest has some kilobytes
-_LOG = logging.getLogger("bidual")
+_LOG = logging.getLogger("bidual.runs")
 _PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "cvxpy", "clarabel", "gymnasium")
 
 

@@ -28,7 +28,7 @@ from bidual.learning.runs._schema import FILE, PATIENCE, open_reader, open_write
 from bidual.learning.runs._seals import entry_digest, is_sealed, seal, series_seed
 
 _ROW = "name, created, updated, status, episodes, manifest, result"
-_LOG = logging.getLogger("bidual")
+_LOG = logging.getLogger("bidual.runs")
 
 T = TypeVar("T")
 
