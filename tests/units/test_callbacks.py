@@ -127,10 +127,11 @@ def test_the_goal_is_a_callback():
 
 def test_the_best_solution_is_kept():
     class All(bd.callbacks.AbstractCallback):
-        solutions = ()
+        def __init__(self):
+            self.solutions = []
 
         def on_solution(self, solution):
-            self.solutions = (*self.solutions, solution)
+            self.solutions.append(solution)
 
     best, everything = bd.callbacks.KeepBest(violation=0.2), All()
     learned = learn(episodes=300, evaluation=SLOW_EVALUATION, callback=[best, everything])
@@ -155,7 +156,7 @@ def test_settings_are_checked():
 
 def test_an_answer_that_is_none_of_true_false_and_none_is_an_error():
     class Says(bd.callbacks.AbstractCallback):
-        def on_episode(self, episode):
+        def on_episode(self, episode):  # pyright: ignore[reportIncompatibleMethodOverride]: it is to be wrong
             return "stop"
 
     with pytest.raises(TypeError, match=r"Says.on_episode must return True to stop.*'stop'") as failed:

@@ -77,13 +77,14 @@ def watch(
     progress: Callable[[LearnProgress], None] | None = None,
 ) -> Watch:
     """Bring callbacks, the goal, which is one of them, and the display together; log where nobody else does."""
-    given = () if callback is None else tuple(callback) if isinstance(callback, list | tuple) else (callback,)
-    for one in given:
+    given: list[AbstractCallback] = []
+    for one in [] if callback is None else callback if isinstance(callback, list | tuple) else [callback]:
         if not isinstance(one, AbstractCallback):
             raise ProblemError(
                 f"callback must be an object whose class derives from bd.callbacks.AbstractCallback, or several of "
                 f"them; got {one!r:.80}" + (": make an object of it" if isinstance(one, type) else "")
             )
+        given.append(one)
     goals = [one for one in (goal, *given) if isinstance(one, StopWhen)]
     if len(goals) > 1:
         raise ProblemError("learning has one goal: give stop_when=..., or one bd.stop_when(...) among the callbacks")
