@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiBinary
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
@@ -333,12 +333,16 @@ def test_bad_state_functions_are_named(states, message):
 
 
 def test_wrong_spaces_are_named():
-    with pytest.raises(bd.EnvError, match=r"action space must be Discrete; it is Box.*discretise"):
+    with pytest.raises(
+        bd.EnvError, match=r"(?s)must be Discrete; it is Box.*bd\.models\.KNR\(\).*TransformAction.*discretise"
+    ):
         gymnasium_environment(Fake(actions=Box(0, 1)), 2)
-    with pytest.raises(bd.EnvError, match=r"observation space is Box.*give states="):
-        gymnasium_environment(Fake(observations=Box(0, 1)), 2)
-    with pytest.raises(bd.EnvError, match=r"observation space is Box.*give states="):
-        gymnasium_environment("CartPole-v1", 2)
+    ways = r"(?s)space is Box.*bd\.models\.KNR\(\).*bd\.models\.Latent\(latents=4\).*bd\.learn\(.*states=lambda obs: "
+    for env in (Fake(observations=Box(0, 1)), "CartPole-v1"):
+        with pytest.raises(bd.EnvError, match=ways):
+            gymnasium_environment(env, 2)
+    with pytest.raises(bd.EnvError, match=r"must be Discrete; it is MultiBinary.*discretise"):
+        gymnasium_environment(Fake(actions=MultiBinary(2)), 2)
 
 
 def test_what_is_no_environment_is_named():

@@ -197,7 +197,9 @@ def _open_environment(
         )
     if isinstance(env, RichEnvironment):
         raise ProblemError(
-            "the environment shows vectors, not state numbers: learn it with bd.models.Latent(latents=...)"
+            "the environment was opened for latents, and shows vectors, not state numbers: learn it with "
+            "model = bd.models.Latent(latents=4); or give the environment itself, with "
+            "bd.learn(problem, env, states=lambda obs: int(obs[0] > 0), ...)"
         )
     if isinstance(env, AbstractEnvironment) and not isinstance(env, GymnasiumEnvironment | Parallel):
         return env

@@ -11,6 +11,7 @@ import numpy as np
 
 from bidual._base.errors import FAILURES, EnvError, ModelError
 from bidual.world.envs._calls import CallSite, Playable
+from bidual.world.envs._remedies import describe_controls, describe_vectors
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -136,9 +137,11 @@ def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
 
 def number_actions(env: Playable) -> tuple[int, int]:
     """Return the number of actions, and the first of them."""
-    from gymnasium.spaces import Discrete
+    from gymnasium.spaces import Box, Discrete
 
     space = getattr(env, "action_space", None)
+    if isinstance(space, Box):
+        raise EnvError(f"the action space must be Discrete; it is {space}. {describe_controls()}")
     if not isinstance(space, Discrete):
         raise EnvError(
             f"the action space must be Discrete; it is {space}: discretise it, for example with "
@@ -149,7 +152,7 @@ def number_actions(env: Playable) -> tuple[int, int]:
 
 def number_states(env: Playable, states: Callable[[Any], int] | None, num_states: int | None) -> Numbering:
     """Return the numbering of a Discrete observation space, or that of a function."""
-    from gymnasium.spaces import Discrete
+    from gymnasium.spaces import Box, Discrete
 
     if (states is None) != (num_states is None):
         missing = "num_states, how many there are" if num_states is None else "states, a function of an observation"
@@ -159,6 +162,8 @@ def number_states(env: Playable, states: Callable[[Any], int] | None, num_states
             raise ModelError(f"states must be a function from an observation to a state; got {states!r:.80}")
         return Numbering(check_count("num_states", num_states), 0, states)
     space = getattr(env, "observation_space", None)
+    if isinstance(space, Box):
+        raise EnvError(f"the observation space is {space}, not Discrete. {describe_vectors()}")
     if not isinstance(space, Discrete):
         raise EnvError(
             f"the observation space is {space}, not Discrete: give states=, a function from an observation to a state "
