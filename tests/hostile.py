@@ -12,6 +12,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from bidual._base.archive import digest
+from bidual._base.errors import ArchiveError
+from bidual.certificate import verify
+from bidual.certificate.verify_convex import read_convex
+from bidual.certificate.verify_learned import read_learned
 from bidual.cli import check
 
 SIZE = 10 << 20
@@ -44,6 +48,19 @@ def _forged(path, blob):
     _zip(path, json.dumps(manifest | {"sha256": digest(manifest, blob)}), blob)
 
 
+def _aliases():
+    """All arrays are the same numbers: as many as there are bytes, for every sixty bytes of the list."""
+    one, size = '"%x":{"dtype":"F64","shape":[%d],"data_offsets":[0,%d]}', SIZE // 2 // 8
+    header = "{" + ",".join(one % (i, size, 8 * size) for i in range(SIZE // 2 // 70)) + "}"
+    return struct.pack("<Q", len(header)) + header.encode() + bytes(8 * size)
+
+
+def _axis():
+    """No numbers at all, in as many rows as one likes."""
+    header = '{"policy":{"dtype":"F64","shape":[1000000000000,0],"data_offsets":[0,0]}}'
+    return struct.pack("<Q", len(header)) + header.encode()
+
+
 def _many_entries(path):
     with zipfile.ZipFile(path, "w") as file:
         for number in range(SIZE // 110):
@@ -60,6 +77,8 @@ ARCHIVES = {
     "depth": lambda path: _zip(path, _manifest("[" * SIZE), b""),
     "arrays": lambda path: _forged(path, _many_arrays()),
     "entries": _many_entries,
+    "aliases": lambda path: _forged(path, _aliases()),
+    "axis": lambda path: _forged(path, _axis()),
 }
 MANIFESTS = {
     "lists": lambda: _filled("[]"),
@@ -115,10 +134,16 @@ def _measure(call):
     return said, _resident("VmHWM") - before
 
 
-FEW = {"compressed manifest", "lists", "view"}
+def _verify_alone(path):
+    """Run the verifiers as they run without the guards of this package."""
+    if verify.main([str(path)], lambda line: None, convex=read_convex, learned=read_learned) == 5:
+        raise ArchiveError
 
 
-def main(folder, which):
+FEW = {"compressed manifest", "lists", "aliases", "view"}
+
+
+def measure_all(folder, which):
     """Print, by name, the error and the megabytes of every hostile file, or of a few."""
     import bidual as bd
 
@@ -131,6 +156,7 @@ def main(folder, which):
         assert path.stat().st_size < 1.1 * SIZE, (name, path.stat().st_size)
         told[f"check {name}"] = _measure(lambda path=path: bd.check(path))
         told[f"load {name}"] = _measure(lambda path=path: bd.load(path))
+        told[f"alone {name}"] = _measure(lambda path=path: _verify_alone(path))
         told[f"exact {name}"] = _measure(lambda path=path: check.run(Namespace(exact=True, solution=path, target=None)))
     for name, text in _chosen(MANIFESTS, which):
         (folder / "run").mkdir(exist_ok=True)
@@ -151,4 +177,4 @@ def _chosen(files, which):
 
 if __name__ == "__main__":
     os.environ["JAX_PLATFORMS"] = "cpu"
-    main(Path(sys.argv[1]), sys.argv[2])
+    measure_all(Path(sys.argv[1]), sys.argv[2])

@@ -214,4 +214,6 @@ def test_hostile_files_are_refused_within_bounded_memory(tmp_path, which):
     told = json.loads(done.stdout)
     assert max(megabytes for _, megabytes in told.values()) < 200, told
     quiet = {name for name, (error, _) in told.items() if error not in ("ArchiveError", "RunError")}
-    assert quiet == {"all": {"list columns", "list text", "table text"}, "few": set()}[which]  # they warn
+    assert (
+        quiet == {"all": {"list columns", "list text", "table text", "exact axis"}, "few": set()}[which]
+    )  # they print why

@@ -26,6 +26,7 @@ import bidual as bd
 from bidual._base.archive import digest
 from bidual.certificate import verify, verify_functions, verify_numbers
 from bidual.certificate.verify_convex import read_convex, read_expressions
+from bidual.certificate.verify_expressions import Tree
 from bidual.cli import main
 from tests.helpers import SHAPES, random_instance
 
@@ -234,6 +235,83 @@ def test_a_flipped_bit_is_noticed(optimal, tmp_path, capsys):
     (tmp_path / "x.bidual").write_bytes(bytes(copy))
     assert verify.main([str(tmp_path / "x.bidual")]) == 5
     assert capsys.readouterr().out == ""
+
+
+def stored(path, header, data=b"", text='{"kind": "solution"}', method=zipfile.ZIP_STORED):
+    """Write a file with the right checksum and any list of arrays."""
+    blob = len(header).to_bytes(8, "little") + header.encode() + data
+    manifest = text[:-1] + f', "sha256": "{digest(json.loads(text), blob)}"}}'
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("manifest.json", manifest)
+        archive.writestr("arrays.safetensors", blob)
+    return str(path)
+
+
+def arrays_of(*entries):
+    kinds = (f'"{i}": {{"dtype": "F64", "shape": {shape}, "data_offsets": {place}}}' for i, shape, place in entries)
+    return "{" + ", ".join(kinds) + "}"
+
+
+SWELLING = {
+    "a shape without numbers": (arrays_of((0, [10**12, 0], [0, 0])), "cannot have the shape"),
+    "a negative shape": (arrays_of((0, [-1, -1], [0, 8])), "cannot have the shape"),
+    "the same numbers twice": (arrays_of((0, [1], [0, 8]), (1, [1], [0, 8])), "cannot have the shape"),
+    "a place before the first": (arrays_of((0, [1], [-8, 0]), (1, [1], [0, 8])), "cannot have the shape"),
+    "a place that ends before it begins": (arrays_of((0, [0], [8, 0]), (1, [1], [0, 8])), "cannot have the shape"),
+    "many arrays": ("{" + "," * 1_000_001 + "}", "million values"),
+}
+
+
+@pytest.mark.parametrize("name", SWELLING)
+def test_a_small_file_cannot_become_a_large_one(tmp_path, name):
+    header, message = SWELLING[name]
+    path = stored(tmp_path / "x.bidual", header, bytes(8))
+    with pytest.raises(ValueError, match=message):
+        verify.read(path)
+    assert verify.main([path]) == 5
+
+
+def test_texts_and_parts_that_swell_are_refused(tmp_path):
+    good = arrays_of((0, [1], [0, 8]))
+    assert verify.read(stored(tmp_path / "x.bidual", good, bytes(8)))[1] == {"0": ((1,), [0.0])}
+    values = '{"x": [' + "[], " * 500_000 + "[]]}"
+    with pytest.raises(ValueError, match="million values"):
+        verify.read(stored(tmp_path / "x.bidual", good, bytes(8), values))
+    with pytest.raises(ValueError, match="compressed"):
+        verify.read(stored(tmp_path / "x.bidual", good, bytes(10**6), method=zipfile.ZIP_DEFLATED))
+    path = tmp_path / "x.bidual"
+    stored(path, good, bytes(8))
+    longer = path.read_bytes().replace((16 + len(good)).to_bytes(4, "little"), (1 << 30).to_bytes(4, "little"))
+    path.write_bytes(longer)
+    with pytest.raises(ValueError, match="longer than FILE"):
+        verify.read(str(path))
+
+
+Y = {"variable": 0}
+
+
+def atom(name, arguments, data):
+    return {"atom": f"cvxpy.{name}", "arguments": arguments, "data": {"list": data}}
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        atom("Promote", [{"constant": 1.0}], [{"tuple": [10**6, 10**6]}]),
+        atom("reshape", [Y], [{"tuple": [10**12, 0]}, "F"]),
+        atom("NegExpression", [atom("Promote", [atom("Sum", [Y], [None, False])], [{"tuple": [1000, 1]}])], []),
+        atom("AddExpression", [Y, atom("reshape", [Y], [{"tuple": [1, 2000]}, "F"])], []),
+        atom("MulExpression", [atom("reshape", [Y], [{"tuple": [2000, 1]}, "F"]), {"constant": {"array": "row"}}], []),
+        atom("Hstack", [atom("Promote", [{"constant": 1.0}], [{"tuple": [300_000]}])] * 3, []),
+    ],
+)
+def test_expressions_that_swell_are_not_decided(tree):
+    """Each is some hundred bytes over an image of 2000 numbers, and would have more than a million coefficients."""
+    arrays = {"problem_row": ((1, 2000), [1.0] * 2000)}
+    with pytest.raises(verify.NotDecidedError, match="coefficients"):
+        Tree({"images": [[2000, 1]], "auxiliary": []}, arrays).read(tree)
+    with pytest.raises(verify.NotDecidedError, match="coefficients"):
+        Tree({"images": [[10**6, 10**6]], "auxiliary": []}, arrays)
 
 
 PROBE = """

@@ -1,13 +1,12 @@
 """A verifier of saved answers for known models that trusts nobody: ``python verify.py FILE``.
 
-One file, the standard library, no line shared with what wrote FILE. FILE holds a model, a problem, a policy, a proof
-and claims. Its numbers are doubles, hence rationals, and every claim on them is decided with no tolerance.
-* A distribution is a row of FILE divided by its sum. psi_h(s, a) are the signals of FILE, then an indicator of every
-  state (visits) and of every pair (occupancy) where it asks for them; Psi is their expectation under the policy. The
-  problem: minimise f with g <= 0 (or == 0), here linear in Psi; ``verify_convex.py`` knows more functions.
+FILE holds a model, a problem, a policy, a proof and claims, in doubles, hence rationals. All is decided exactly.
+* A distribution is a row of FILE divided by its sum. psi_h(s, a) are its signals, then an indicator of every state
+  (visits) and of every pair (occupancy) where it asks for them; Psi is their expectation under the policy. The problem:
+  minimise f with g <= 0 (or == 0), here linear in Psi; ``verify_convex.py`` knows more functions.
 * The policy's f and g are enclosed by following it forward. With multipliers gamma (>= 0 for inequalities) a policy
-  that keeps the constraints has f >= f + gamma . g, and backward induction gives the least value of that over all
-  policies. Where the least gamma . g is above 0, no policy keeps them all.
+  that keeps the constraints has f >= f + gamma . g, whose least over all policies is found by backward induction. Where
+  the least gamma . g is above 0, no policy keeps them all.
 * A bound must hold exactly. A rounded number (value, violation, price) states nine digits of the amounts in its sum,
   and a limit holds where the exact violation is at most 1e-9 times the larger of the limit and these amounts.
 """
@@ -15,26 +14,23 @@ and claims. Its numbers are doubles, hence rationals, and every claim on them is
 import hashlib
 import json
 import math
+import os
 import struct
 import sys
 import zipfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
 from typing import Any, final
 
-BITS = 256
-ONE = 1 << BITS
+BITS, ONE = 256, 1 << 256
 NINE_DIGITS = Fraction(1, 10**9)
 Span = tuple[int, int]  # encloses a number, in units of 2^-256: the lower end rounded down, the upper up
 Form = dict[Any, Fraction]  # an affine form: coefficients by the names of numbers, the constant under None
 Arrays = dict[str, tuple[tuple[int, ...], list[Any]]]  # shapes, and numbers in row-major order
 Test = Callable[[], tuple[bool | None, str]]  # whether a claim holds, and why; None for what is taken for granted
 Claims = list[tuple[str, Test]]
-Reader = Callable[[dict[str, Any], Arrays], Claims]
-# f and every g as forms, which g are to be 0, their multipliers gamma, and a form over Psi below w f + gamma . g
 Problem = tuple[list[Form], list[bool], list[Fraction], Callable[[], Form]]
 
 
@@ -43,17 +39,25 @@ class NotDecidedError(Exception):
 
 
 def read(path: str) -> tuple[dict[str, Any], Arrays]:
-    """Read FILE: a zip of manifest.json and arrays.safetensors, with a checksum over both."""
+    """Read FILE: a zip of manifest.json and arrays.safetensors, with a checksum over both; nothing in it may swell."""
     with zipfile.ZipFile(path) as file:
-        manifest, blob = json.loads(file.read("manifest.json")), file.read("arrays.safetensors")
-    checksum = manifest.pop("sha256")
-    if hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest() != checksum:
+        if any(part.compress_type or part.file_size > os.path.getsize(path) for part in file.infolist()):
+            raise ValueError("a part is compressed, or longer than FILE")
+        text, blob = file.read("manifest.json"), file.read("arrays.safetensors")
+    start = 8 + int.from_bytes(blob[:8], "little")
+    if sum(map((text + blob[8:start]).count, (b",", b"[", b"{"))) > 10**6:
+        raise ValueError("its texts hold more than a million values")
+    manifest, arrays, left = json.loads(text), Arrays(), len(blob) - start
+    if manifest.pop("sha256") != hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + blob).hexdigest():
         raise ValueError("its checksum is wrong")
-    start, arrays = 8 + int.from_bytes(blob[:8], "little"), {}
     for name, entry in json.loads(blob[8:start]).items():
         if name != "__metadata__":
             code = {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}[entry["dtype"]]
             shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
+            left -= last - first
+            fits = 0 <= first <= last and left >= 0 and all(n >= 0 for n in shape)
+            if not fits or math.prod(n or 1 for n in shape) > len(blob):  # (0, 10^9), or numbers that others have too
+                raise ValueError(f"{name} cannot have the shape {shape}, or its place")
             numbers = struct.unpack(f"<{math.prod(shape)}{code}", blob[start + first : start + last])
             arrays[name] = shape, list(numbers)  # NaN and infinity are no fractions, and fail where they are used
     return manifest, arrays
@@ -79,17 +83,16 @@ def add(spans: Iterable[Span]) -> Span:
 
 
 def combine(terms: Iterable[tuple[Fraction | int, Form]]) -> Form:
-    found: Form = defaultdict(Fraction)
+    found: Form = {}
     for name, x in ((name, c * x) for c, form in terms for name, x in form.items()):
-        found[name] += x
+        found[name] = found.get(name, 0) + x
     return {name: x for name, x in found.items() if x}
 
 
 def distribution(row: list[float]) -> tuple[list[int], int]:
     """Return a row in units of its last bit, and its sum, by which it is divided wherever it is used."""
-    ratios = [x.as_integer_ratio() for x in row]
-    unit = max(d for _, d in ratios)
-    parts = [n * (unit // d) for n, d in ratios]
+    unit = max(x.as_integer_ratio()[1] for x in row)
+    parts = [n * (unit // d) for n, d in (x.as_integer_ratio() for x in row)]
     if min(parts) < 0 or abs(sum(parts) - unit) * 10**9 > unit:
         raise ValueError(f"the row {row} is no distribution")
     return parts, sum(parts)
@@ -108,8 +111,11 @@ class Model:
         shapes = {"next_states": (S, A, K), "probabilities": (S, A, K), "psi": (signals, S, A)}
         fits = [arrays[x][0][0] in (1, self.H) and arrays[x][0][1:] == shape for x, shape in shapes.items()]
         sizes = (manifest["horizon"], len(allowed), len(self.start[0])) == (self.H, n, S)
-        if not (all(fits) and sizes and all(0 <= s < S for s in states)):
+        shares = [(p, whole) for row, whole in map(distribution, cut(policy, A)) for p in row]
+        fits += [all(0 <= s < S for s in states), all(allowed[i % n] or not p for i, (p, _) in enumerate(shares))]
+        if not (all(fits) and sizes):
             raise ValueError("model, features and policy do not fit each other")
+        self.policy = cut(shares, n)
         self.actions = [[a for a in range(A) if allowed[s * A + a]] for s in range(S)]
         rows, ways = cut(arrays["probabilities"][1], K), cut(cut(states, K), n)
         laws = cut([distribution(row) if allowed[i % n] else ([0] * K, 1) for i, row in enumerate(rows)], n)
@@ -120,10 +126,6 @@ class Model:
         indicators += [{i: (ONE, ONE)} for i in range(n)] if occupancy else []
         steps = [[*signal, *indicators] for signal in cut(pays, signals) or [[]]]
         self.psi = [steps[h % len(steps)] for h in range(self.H)]  # for every step and feature, what a pair pays
-        shares = [(p, whole) for row, whole in map(distribution, cut(policy, A)) for p in row]
-        self.policy = cut(shares, n)
-        if any(p and not allowed[i % n] for i, (p, _) in enumerate(shares)):
-            raise ValueError("the policy takes an action that its state does not allow")
 
     def follow(self) -> dict[tuple[int, int], Span]:
         """Enclose Psi of the policy, by step and feature."""
@@ -134,9 +136,8 @@ class Model:
                 least, most = here[i // self.A]
                 if p and most:
                     pairs[i] = least * p // whole, -(-most * p // whole)
-            for i, (least, most) in pairs.items():
-                row, whole = rows[i]
-                for s, p in zip(ways[i], row, strict=True):
+            for (least, most), (row, whole), to in ((pair, rows[i], ways[i]) for i, pair in pairs.items()):
+                for s, p in zip(to, row, strict=True):
                     low[s], high[s] = low[s] + least * p // whole, high[s] - (-most * p // whole)
             for k, pays in enumerate(self.psi[h]):
                 found[h, k] = add(times(pairs[i], pays[i]) for i in pays.keys() & pairs.keys())
@@ -184,8 +185,7 @@ class Answer:
     def bound(self) -> int:
         if any(x < 0 and not equal for x, equal in zip(self.gamma, self.equality, strict=True)):
             raise ValueError("the multiplier of an inequality is negative")
-        form = self.proof()
-        return self.model.least(form) + span(form.get(None, Fraction(0)))[0]
+        return self.model.least(form := self.proof()) + span(form.get(None, Fraction(0)))[0]
 
     def claims(self) -> Claims:
         claims, f, wrong, found, start = self.manifest["claims"], self.forms[0], [], Claims(), 0
@@ -212,8 +212,8 @@ class Answer:
             beat: lambda: at_most(-self.bound // self.weight, claims[beat], "the multipliers prove", -sign),
             "gap": lambda: at_most(self.enclose(f)[1] - self.bound // self.weight, claims["gap"], "exactly"),
         }
-        nothing = [name for name in tests if name != "value" and claims[name.split()[0]] in (None, "undecided")]
-        return [(name, test) for name, test in tests.items() if name not in nothing] + found
+        stated = [x for x in tests if x == "value" or claims[x.split()[0]] not in (None, "undecided")]
+        return [(name, tests[name]) for name in stated] + found
 
     def _examine(self, line: list[Any], stated: dict[str, Any], rows: slice) -> tuple[bool, Claims]:
         """Return whether a constraint holds, and the claims on it; its forms are sign (value - limit)."""
@@ -244,7 +244,7 @@ class Answer:
 
 
 def read_rows(answer: Answer, stored: dict[str, Any], arrays: Arrays) -> Problem:
-    """Read f and g with their coefficients in FILE."""
+    """Return f and every g as forms, which g are to be 0, gamma, and a form over Psi that is below w f + gamma . g."""
     rows = cut(arrays["problem_objective"][1] + arrays["problem_rows"][1], len(answer.values) - 1)
     constants = [stored["offset"], *(-x for x in arrays["problem_limits"][1])]
     whole = [map(Fraction, [c, *row]) for c, row in zip(constants, rows, strict=True)]
@@ -261,7 +261,7 @@ def at_most(exact: int, stated: float, what: str, sign: int = 1) -> tuple[bool, 
     return exact <= Fraction(stated) * sign * ONE, f"{what} {sign * exact / ONE!r}"
 
 
-def verify(path: str, **readers: Reader) -> list[tuple[str, str, str]]:
+def verify(path: str, **readers: Callable[..., Claims]) -> list[tuple[str, str, str]]:
     """Return for every claim of FILE: proved, refuted or not decided; the claim; why. Readers know further kinds."""
     (manifest, arrays), verdicts = read(path), []
     convex = "functions" in manifest.get("problem", {})
@@ -283,7 +283,7 @@ def verify(path: str, **readers: Reader) -> list[tuple[str, str, str]]:
     return verdicts
 
 
-def main(paths: list[str], show: Callable[[str], None] = print, **readers: Reader) -> int:
+def main(paths: list[str], show: Callable[[str], None] = print, **readers: Callable[..., Claims]) -> int:
     """Return 0 if every claim is proved, 1 if one is refuted, 4 if one is not decided, 5 if FILE cannot be read."""
     try:
         verdicts = verify(*paths, **readers)

@@ -18,6 +18,15 @@ else:  # alone, beside these files
     from verify import Arrays, Form, NotDecidedError, combine
 
 
+MOST = 10**6  # coefficients of one array, and with them some hundred megabytes
+
+
+def check_size(*factors: int) -> None:
+    """Raise before anything is expanded to so many coefficients."""
+    if math.prod(factors) > MOST:
+        raise NotDecidedError(f"an array of more than {MOST} coefficients")
+
+
 class Array(NamedTuple):
     """An array of forms by index, in column order."""
 
@@ -31,6 +40,7 @@ class Array(NamedTuple):
 
 
 def places(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    check_size(*(max(n, 1) for n in shape))
     return [index[::-1] for index in product(*map(range, reversed(shape)))]
 
 
@@ -71,9 +81,12 @@ class Tree:
 
     def __init__(self, stored: dict[str, Any], arrays: Arrays) -> None:
         self.arrays, self.leaves, self.variables = arrays, list[Leaf](), list[Array]()
+        self.room = MOST + 8 * sum(len(numbers) for _, numbers in arrays.values())  # coefficients of all arrays
         for letter, shapes in (("y", stored["images"]), ("v", stored["auxiliary"])):
             start = 0
             for shape in shapes:
+                check_size(*shape)
+                self._spend(math.prod(shape))
                 names = [(letter, start + i) for i in range(math.prod(shape))]
                 start += len(names)
                 self.variables.append(
@@ -98,6 +111,17 @@ class Tree:
         return self.read(value["expression"]) if "expression" in value else None
 
     def read(self, node: dict[str, Any]) -> Array:
+        """Return the forms of an expression."""
+        found = self._read(node)
+        self._spend(sum(1 + len(form) for form in found.forms.values()))
+        return found
+
+    def _spend(self, coefficients: int) -> None:
+        self.room -= coefficients
+        if self.room < 0:
+            raise NotDecidedError("expressions with more coefficients than FILE gives reason for")
+
+    def _read(self, node: dict[str, Any]) -> Array:
         if "variable" in node:
             return self.variables[node["variable"]]
         if "constant" in node:
@@ -154,12 +178,14 @@ def scale(a: Form, b: Form, inverse: bool = False) -> Form:
 
 def entries(arguments: list[Array], entry: Any, shape: tuple[int, ...] | None = None) -> Array:  # noqa: ANN401
     shape = common(arguments) if shape is None else shape
+    check_size(*(max(n, 1) for n in shape), sum(max(map(len, a.forms.values()), default=1) for a in arguments))
     return Array(shape, {i: entry(*(a.at(i) for a in arguments)) for i in places(shape)})
 
 
 def matrix_product(arguments: list[Array], data: list[Any]) -> Array:
     a, b = arguments
     inner, (rows, columns) = a.shape[-1], (a.shape[:-1], b.shape[1:])
+    check_size(*rows, *columns, inner, max(len(form) for x in arguments for form in x.forms.values()))
     terms = {
         i: [scale(a.forms[*i[: len(rows)], j], b.forms[j, *i[len(rows) :]]) for j in range(inner)]
         for i in places(rows + columns)
