@@ -195,7 +195,7 @@ def test_no_more_episodes_are_read_than_are_needed(tmp_path):
     """Ten megabytes may hold a million short episodes, which would take a gigabyte as objects."""
     states, actions = np.zeros((9, 4), dtype=np.int8), np.zeros((9, 3), dtype=np.int8)
     arrays = {"length": np.full(9, -1), "broken": np.zeros(9, dtype=bool), "observed": np.zeros((9, 3, 0))}
-    assert len(_unstack(arrays | {"states": states, "actions": actions}, (3, 1, 1), 2)) == 2
+    assert len(_unstack(arrays | {"states": states, "actions": actions}, 2)) == 2
 
 
 def test_a_longer_evaluation_uses_the_episodes_of_a_shorter_one(tmp_path):
@@ -212,7 +212,7 @@ def test_episodes_of_controls_come_back_as_they_were():
     plain = Episode(np.zeros(4, dtype=np.int64), np.zeros(3, dtype=np.int64), rng.normal(size=(3, 2)))
     moved = replace(plain, observations=rng.normal(size=(4, 2)), controls=rng.normal(size=(3, 1)), length=2)
     for episodes in ([plain, plain], [moved, replace(moved, length=3, broken=True)]):
-        for one, other in zip(episodes, _unstack(_stack(episodes), (3, 1, 1), 2), strict=True):
+        for one, other in zip(episodes, _unstack(_stack(episodes), 2), strict=True):
             assert (one.length, one.broken, one.only) == (other.length, other.broken, other.only)
             for name in ("states", "actions", "observed", "observations", "controls"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

@@ -14,7 +14,15 @@ from bidual.learning.callbacks import AbstractCallback, StopWhen
 from bidual.learning.learned import Learned, LearnProgress, assign_to_variables
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
-from bidual.learning.runs import Folder, RunWriter, read_checkpoint, read_draws, read_manifest, run_settings
+from bidual.learning.runs import (
+    Folder,
+    RunWriter,
+    blame_checkpoint,
+    read_checkpoint,
+    read_draws,
+    read_manifest,
+    run_settings,
+)
 from bidual.learning.setup import check_counts, set_up
 from bidual.learning.state import LearnState, initial_learn_state, resume_learn_state
 from bidual.learning.watch import CallbackFailed, Watch, watch
@@ -198,8 +206,10 @@ def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned
     setup, started = learner.setup, time.perf_counter()
     turns = vpdpo(setup.program, setup.env, setup.explorer, learner.state.loop, seed=setup.seed, batch=plan.batch)
     stops, early = _report_if_due(learner, plan)
+    restored = writer.folder if writer is not None and learner.state.episodes else None
     while not stops and learner.state.episodes < plan.episodes:
-        turn = next(turns)
+        with blame_checkpoint(restored):
+            turn, restored = next(turns), None
         learner.take(turn)
         if writer is not None:
             writer.keep_up(learner)

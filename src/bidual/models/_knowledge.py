@@ -120,6 +120,16 @@ class AbstractKnowledge(abc.ABC):
         return None, None
 
     @property
+    def observation_size(self) -> int | None:
+        """The length of an observation; None where states are observed."""
+        return None
+
+    @property
+    def symbols(self) -> int | None:
+        """The number of symbols that an entry of an observation may be; None where entries are none."""
+        return None
+
+    @property
     def candidates(self) -> Candidates | None:
         """The numbers of candidates of a finite class that may be true; None where there is no such class."""
         return None

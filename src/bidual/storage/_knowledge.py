@@ -27,6 +27,7 @@ from bidual.models import (
 )
 from bidual.problem.features import Observed, Pieces
 from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._check import MALFORMED
 from bidual.storage._factors import restore_factors
 from bidual.world.mdp import check_initial
 
@@ -84,6 +85,21 @@ def restore_knowledge(
         raise ValueError(f"the class has a probability of failure of {share!r}, of {delta!r} that there is for it")
     settings = exactly(float, header["c"]), header["collection"]
     return ClassKnowledge(*known, share, header["set"], factors, compute_likelihoods(factors, counts), *settings)
+
+
+def check_knowledge(knowledge: AbstractCounted) -> None:
+    """Check knowledge as if it were read from a file; raise `ValueError` where its parts do not fit together."""
+    header, arrays = pack_knowledge(knowledge)
+    try:
+        again = restore_knowledge(header, StoredArrays(arrays), knowledge.shape, knowledge.delta)
+    except MALFORMED as error:
+        raise ValueError(f"what is known does not fit together ({error})") from error
+    one, other = knowledge.counts, again.counts
+    if one.episodes != other.episodes or not np.array_equal(one.pairs, other.pairs):
+        raise ValueError("numbers of episodes and of pairs are not those of the transitions")
+    likelihoods = [known.likelihoods for known in (knowledge, again) if isinstance(known, ClassKnowledge)]
+    if likelihoods and not np.allclose(*likelihoods, rtol=1e-9, atol=1e-6):
+        raise ValueError("likelihoods are not those of the transitions")
 
 
 def _linear(

@@ -9,6 +9,7 @@ from bidual.learning.runs._reading import is_stopped as is_stopped
 from bidual.learning.runs._reading import listed as listed
 from bidual.learning.runs._reading import read as read
 from bidual.learning.runs._reading import read_checkpoint as read_checkpoint
+from bidual.learning.runs._restored import blame_checkpoint as blame_checkpoint
 from bidual.learning.runs._states import pack_state as pack_state
 from bidual.learning.runs._states import unpack_state as unpack_state
 from bidual.learning.runs._store import RunEntry as RunEntry

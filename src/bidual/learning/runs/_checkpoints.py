@@ -8,6 +8,7 @@ from pathlib import Path
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
 from bidual.learning.runs._policies import Journal, PolicyPart
+from bidual.learning.runs._restored import check_state
 from bidual.learning.runs._states import pack_state, unpack_state
 from bidual.learning.state import LearnState
 from bidual.planners.control import Given
@@ -105,6 +106,10 @@ class Checkpoints:
             policy.shape != shape for policy in journal.distinct
         ):
             raise ArchiveError(f"{path} is of another problem")
+        try:
+            check_state(learn_state, self._first)
+        except ValueError as error:
+            raise ArchiveError(f"{path} is not one of its run: {error}") from error
         self._journal = journal
         return replace(learn_state, policies=journal.policies)
 

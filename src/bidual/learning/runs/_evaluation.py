@@ -13,7 +13,9 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
 from bidual._base.types import Episode
 from bidual.learning.outputs import fresh_episodes
+from bidual.learning.runs._episodes import check_actions, check_episodes
 from bidual.learning.runs._schedule import Schedule
+from bidual.models import AbstractKnowledge
 from bidual.storage import digest_policy
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.policies import AbstractPolicy
@@ -24,19 +26,18 @@ _LOG = logging.getLogger("bidual.runs")
 
 
 class _Part(NamedTuple):
-    """An array of every episode: the kind of its numbers, how many more than steps it has, and its axes."""
+    """An array of every episode, stacked: the kind of its numbers, and its axes."""
 
     kind: str
-    more: int = 0
-    axes: int = 1
+    axes: int
 
 
 _ARRAYS = {
-    "states": _Part("i", 1),
-    "actions": _Part("i"),
-    "observed": _Part("f", 0, 2),
-    "observations": _Part("f", 1, 2),
-    "controls": _Part("f", 0, 2),
+    "states": _Part("i", 2),
+    "actions": _Part("i", 2),
+    "observed": _Part("f", 3),
+    "observations": _Part("f", 3),
+    "controls": _Part("f", 3),
 }
 _ENDS = {"length": "i", "broken": "b"}  # one of each per episode
 
@@ -49,12 +50,17 @@ class StoredEvaluation:
         folder: the folder of the run.
         guard: translates errors of writing.
         missing: what has vanished of the run, which is reported at its end: nothing is written in its place.
+        beginning: what was known before the first episode, which stored ones must not contradict.
     """
 
     def __init__(
-        self, folder: Path, guard: Callable[[], AbstractContextManager[None]], missing: Callable[[], Path | None]
+        self,
+        folder: Path,
+        guard: Callable[[], AbstractContextManager[None]],
+        missing: Callable[[], Path | None],
+        beginning: AbstractKnowledge,
     ) -> None:
-        self._path, self._guard, self._missing = folder / FILE, guard, missing
+        self._path, self._guard, self._missing, self._beginning = folder / FILE, guard, missing, beginning
 
     def collect(
         self, env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int, schedule: Schedule
@@ -63,7 +69,7 @@ class StoredEvaluation:
         label = {"policy": digest_policy(policy), "seed": seed, "first": first}
         if label["policy"] is None or env.simultaneous >= count:  # nothing tells it from others, or there is no need
             return fresh_episodes(env, policy, seed, first, count)
-        episodes = self._read(label, env, count)
+        episodes = self._read(label, policy, count)
         stored = len(episodes)
         try:
             while len(episodes) < count:
@@ -98,15 +104,19 @@ class StoredEvaluation:
         except RunError as error:
             _LOG.warning("the last episodes of an evaluation are lost, and will be run again: %s", error)
 
-    def _read(self, label: dict[str, Any], env: AbstractEnvironment, count: int) -> list[Episode]:
+    def _read(self, label: dict[str, Any], policy: AbstractPolicy, count: int) -> list[Episode]:
         """Return the stored episodes of this evaluation; none where the file is of another, or damaged."""
-        if not self._path.exists():
-            return []
         try:
+            if not self._path.exists():
+                return []
             manifest, arrays = archive.read(self._path, _KIND)
-            same = all(manifest.get(name) == value for name, value in label.items())
-            return _unstack(arrays, env.shape, count) if same else []
-        except (ArchiveError, KeyError, ValueError) as error:
+            if not all(manifest.get(name) == value for name, value in label.items()):
+                return []
+            episodes = _unstack(arrays, count)
+            check_episodes(episodes, self._beginning)
+            check_actions(episodes, policy)
+            return episodes
+        except (ArchiveError, OSError, ValueError) as error:
             _LOG.warning("the stored episodes of an evaluation cannot be used and are run again: %s", error)
             return []
 
@@ -118,9 +128,9 @@ def _stack(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
     return arrays | {"length": np.array(lengths), "broken": np.array([episode.broken for episode in episodes])}
 
 
-def _unstack(arrays: dict[str, np.ndarray], shape: tuple[int, int, int], count: int) -> list[Episode]:
-    """Return the first episodes of stacked arrays, of this shape; raise where these are not what they should be."""
-    _check_arrays(arrays, shape)
+def _unstack(arrays: dict[str, np.ndarray], count: int) -> list[Episode]:
+    """Return the first episodes of stacked arrays; raise `ValueError` where these are none."""
+    _check_arrays(arrays)
     arrays = {name: array[:count] for name, array in arrays.items()}  # a small file may hold a million short ones
     ends = zip(arrays["length"].tolist(), arrays["broken"].tolist(), strict=True)
     return [
@@ -133,21 +143,11 @@ def _unstack(arrays: dict[str, np.ndarray], shape: tuple[int, int, int], count: 
     ]
 
 
-def _check_arrays(arrays: dict[str, np.ndarray], shape: tuple[int, int, int]) -> None:
-    """Check the kinds of stacked arrays, their sizes, and that states, actions and lengths are such."""
+def _check_arrays(arrays: dict[str, np.ndarray]) -> None:
+    """Check that stacked arrays are those of the same episodes, before these are taken apart."""
+    axes = {name: part.axes for name, part in _ARRAYS.items()} | dict.fromkeys(_ENDS, 1)
     kinds = {name: part.kind for name, part in _ARRAYS.items()} | _ENDS
-    if any(kinds.get(name) != array.dtype.kind or not array.ndim for name, array in arrays.items()):
+    if any((kinds.get(name), axes.get(name)) != (array.dtype.kind, array.ndim) for name, array in arrays.items()):
         raise ValueError("its arrays are not those of episodes")
     if len({len(array) for array in arrays.values()}) != 1 or {"states", "actions", "observed", *_ENDS} - arrays.keys():
         raise ValueError("its arrays are not of the same episodes")
-    steps, *most = shape
-    for name, part in _ARRAYS.items():
-        if name in arrays and (arrays[name].ndim, arrays[name].shape[1]) != (1 + part.axes, steps + part.more):
-            raise ValueError(f"its episodes do not have {steps} steps")
-    # Where actions are vectors, the shape counts variables and controls, and states and actions are 0.
-    limits = {"states": (0, most[0] - 1), "actions": (0, most[1] - 1), "length": (-1, steps)}
-    for name, (least, highest) in limits.items():
-        if arrays[name].size and not (arrays[name].min() >= least and arrays[name].max() <= highest):
-            raise ValueError(f"it has {name} outside {least} to {highest}")
-    if any(arrays[name].ndim != 1 for name in _ENDS):
-        raise ValueError("its episodes have several ends")

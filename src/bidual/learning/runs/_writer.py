@@ -96,7 +96,8 @@ class RunWriter:
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
         self.saved = self.learn_state.episodes
-        self._evaluation = StoredEvaluation(folder, lambda: _translate_errors(folder, self.saved), self._find_missing)
+        known, guard = first.loop.knowledge, lambda: _translate_errors(folder, self.saved)
+        self._evaluation = StoredEvaluation(folder, guard, self._find_missing, known)
         self._schedule = Schedule(self.learn_state.seconds, self.saved, to.every)
 
     def __enter__(self) -> "RunWriter":

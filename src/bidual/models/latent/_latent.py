@@ -102,6 +102,23 @@ class LatentKnowledge(AbstractCounted):
         return replace(self, reader=reader, counts=_replace_counts(self.counts, reader.seen))
 
     @property
+    def observation_size(self) -> int:
+        """The length of an observation."""
+        return self.decoder.dimension
+
+    @property
+    def symbols(self) -> int | None:
+        """The number of symbols that an entry may be, where it is one."""
+        family = self.reader.family
+        return family.symbols if isinstance(family, Categorical) else None
+
+    def check(self) -> None:
+        """Check that observations, latents and counts fit together; raise `ValueError` where they do not."""
+        self.reader.check()
+        if not np.array_equal(self.counts.starts, self.seen.starts):
+            raise ValueError("its counts are not those of the latents")
+
+    @property
     def seen(self) -> Tally:
         """The counts of decoded episodes."""
         return self.reader.seen

@@ -117,6 +117,26 @@ class Reader:
             return added._refit(due)
         return replace(added, seen=self.seen + count_episodes(latents, actions, signals, self.shape))
 
+    def check(self) -> None:
+        """Check that all parts are of the same episodes; raise `ValueError` where they are not."""
+        (H, S, A), n = self.shape, self.actions.count
+        points, signals, steps = self.observations.rows, self.signals.rows, self.decoder.steps
+        whole = ((self.actions.rows, H, A), (self.latents.rows, H + 1, S), (self.fitted_at[:, None], H + 1, n + 1))
+        for rows, count, most in whole:
+            fits = rows.dtype == np.int64 and rows.ndim == 2 and len(rows) == count
+            if not (fits and (not rows.size or 0 <= rows.min() <= rows.max() < most)):
+                raise ValueError("its actions, latents or fits are not those of its steps")
+        shapes = ((points, (H + 1, n, self.decoder.dimension)), (signals, (H, n, signals.shape[-1])))
+        finite = all(array.shape == shape and np.isfinite(array).all() for array, shape in shapes)
+        if not finite or self.latents.rows.shape != (H + 1, n) or points.dtype != np.float32:
+            raise ValueError("its observations and signals are not those of its episodes")
+        if len(steps) != H + 1 or any(one is not None and one.size > self.most for one in steps):
+            raise ValueError("its decoder is not one of its steps")
+        counted = count_episodes(self.latents.rows, self.actions.rows, signals, self.shape)
+        same = (np.array_equal(one, other) for one, other in zip(counted[:2], self.seen[:2], strict=True))
+        if not (all(same) and all(one.shape == other.shape for one, other in zip(counted, self.seen, strict=True))):
+            raise ValueError("its counts are not those of the latents")
+
     def _decode(
         self, points: Float[np.ndarray, "arrivals n D"], ended: Bool[np.ndarray, "arrivals n"]
     ) -> Int[np.ndarray, "arrivals n"]:

@@ -173,6 +173,11 @@ class ControlKnowledge(AbstractKnowledge):
         return self.horizon, n, m
 
     @property
+    def observation_size(self) -> int:
+        """The length of a state."""
+        return self.shape[1]
+
+    @property
     def controlled(self) -> "ControlKnowledge":
         """This knowledge: its states are vectors."""
         return self

@@ -2,6 +2,7 @@
 
 from bidual._base.types import Episode as Episode
 from bidual.world.envs._base import AbstractEnvironment as AbstractEnvironment
+from bidual.world.envs._control import EXPLODED as EXPLODED
 from bidual.world.envs._control import ControlEnvironment as ControlEnvironment
 from bidual.world.envs._control import control_environment as control_environment
 from bidual.world.envs._gymnasium import GymnasiumEnvironment as GymnasiumEnvironment
