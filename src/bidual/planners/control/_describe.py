@@ -1,7 +1,6 @@
-"""Conversion of the samplers, signals and dynamics that controllers plan with to JSON and arrays, and back.
+"""Conversion of the samplers and dynamics that controllers plan with to JSON and arrays, and back.
 
-Functions are not stored. Of signals there are names, bounds and sizes, of a map that is a function its size: the
-reader of a file passes them again.
+Functions are not stored. Of a map that is a function there is its size: the reader of a file passes it again.
 """
 
 from dataclasses import fields
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bidual._base.errors import ArchiveError, PolicyError
-from bidual.models import AbstractDynamics, Ellipsoid, Regressed, describe_signals
+from bidual._base.errors import PolicyError
+from bidual.models import AbstractDynamics, Ellipsoid, Regressed
 from bidual.planners.control._descent import Descent
 from bidual.planners.control._sampling import Elites, Exponential, Sampling
 from bidual.planners.control._search import AbstractSearch, Chain
@@ -95,31 +94,6 @@ def _read_sampling(header: dict[str, Any]) -> Sampling:
     utility = Elites(by["share"]) if "share" in by else Exponential(by["temperature"])
     switches = {name: check_switch(header[name]) for name in _SWITCHES}
     return Sampling(**{name: header[name] for name in _NUMBERS}, utility=utility, **switches)
-
-
-def read_signals(header: list[list[Any]], given: Computed | None) -> Computed:
-    """Check that the given signals match the stored names, bounds and sizes, and return them."""
-    names = ", ".join(f"{name}=..." for name, *_ in header)
-    if given is None:
-        raise ArchiveError(
-            "its controller plans again as it goes, with signals that are functions, and functions are not stored in "
-            f"files: give the same ones again, bd.load(path, features=bd.features.computed({names})). Other programs "
-            "can run a policy of bd.control.Feedback(), which holds nothing but arrays"
-        )
-    now = describe_signals(given)
-    if now != header:
-        then = ", ".join(_describe_signal(one) for one in header)
-        raise ArchiveError(
-            f"its controller plans with other signals than those given: {then} then, "
-            f"{', '.join(_describe_signal(one) for one in now)} now. Names, order, bounds and sizes must be the same"
-        )
-    return given
-
-
-def _describe_signal(header: list[Any]) -> str:
-    name, low, high, size = header
-    ends = f"{'no end' if low is None else low} to {'no end' if high is None else high}"
-    return f"{name} ({ends}{'' if size is None else f', {size} numbers'})"
 
 
 def store_dynamics(dynamics: AbstractDynamics) -> StoredController:

@@ -15,9 +15,9 @@ from bidual.planners.control._describe import (
     check_whole,
     read_dynamics,
     read_sampler,
-    read_signals,
 )
 from bidual.planners.control._receding import Receding
+from bidual.planners.control._recipes import read_recipes, read_signals
 from bidual.world.policies import CONTROLS, AbstractController, AffineFeedback, ControlPolicy, Mixture, RandomControls
 
 # The errors that forged headers and arrays can cause in the readers of their parts.
@@ -85,7 +85,7 @@ def _random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomCont
 
 
 def _receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> Receding:
-    features = read_signals(header["signals"], given.features)
+    features = read_signals(header["signals"], read_recipes(header, arrays), given.features)
     dynamics = read_dynamics(header["dynamics"], arrays, given)
     theta = array_of(arrays, "theta", None, features.dimension)
     nominal = array_of(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])

@@ -15,6 +15,7 @@ from bidual._base.types import float32
 from bidual.models import AbstractDynamics, describe_signals
 from bidual.planners.control._describe import describe_sampler, store_dynamics
 from bidual.planners.control._extras import part_extras
+from bidual.planners.control._recipes import store_recipes
 from bidual.planners.control._rollouts import AbstractLaw
 from bidual.planners.control._sampling import find_middle
 from bidual.planners.control._search import AbstractSearch, Gains, Subproblem
@@ -69,10 +70,12 @@ class Receding(AbstractController, AbstractLaw):
 
     @property
     def stored(self) -> StoredController:
-        """The stored form: the model, and the names, bounds and sizes of the signals."""
+        """The stored form: the model, and the names, bounds, sizes and recipes of the signals."""
         description, arrays = store_dynamics(self.dynamics)
         settings = {"sampler": describe_sampler(self.sampler), "every": self.every}
         header = {"name": "receding", "signals": describe_signals(self.features), "dynamics": description} | settings
+        recipes, tables = store_recipes(self.features)
+        header, arrays = header | recipes, arrays | tables
         return StoredController(header, arrays | {"theta": np.asarray(self.theta), "nominal": np.asarray(self.nominal)})
 
     def start(self, rng: np.random.Generator) -> RecedingMemory:

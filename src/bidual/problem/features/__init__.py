@@ -1,7 +1,17 @@
 """Feature maps psi, and the CVXPY variable of their expectations."""
 
 from bidual.problem.features._base import AbstractFeatures, Observed, Pieces, Psi
-from bidual.problem.features._computed import Computed, Quadratic, Signal, computed, quadratic, rbf, signal
+from bidual.problem.features._computed import (
+    Computed,
+    Quadratic,
+    Recipe,
+    Signal,
+    computed,
+    quadratic,
+    rbf,
+    read_signal,
+    signal,
+)
 from bidual.problem.features._maps import (
     AbstractMap,
     AbstractModelFeatures,

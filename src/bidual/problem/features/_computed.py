@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +13,16 @@ from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual._base.types import Successors
 from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observed, Pieces, Psi
+from bidual.problem.features._expressions import read_expression
 
 Function = Callable[[Array, Array, Array], Array]
+
+
+class Recipe(NamedTuple):
+    """A signal that a file can store: the kind and settings as JSON values, and arrays."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
 
 
 class Quadratic(NamedTuple):
@@ -37,6 +45,7 @@ class Signal:
     high: float
     size: int | None  # None: a single number
     quadratic: Quadratic | None = None  # the function before clipping to its bounds
+    recipe: Recipe | None = None  # None: a function of the user, which no file stores
 
     def value(
         self, obs: Float[Array, "n"], control: Float[Array, "m"], next_obs: Float[Array, "n"]
@@ -99,13 +108,14 @@ class Computed(AbstractFeatures):
 
 
 def signal(
-    function: Function, low: float | None = None, high: float | None = None, *, size: int | None = None
+    function: Function | str, low: float | None = None, high: float | None = None, *, size: int | None = None
 ) -> Signal:
     """Declare a function of one transition, written in JAX, with the bounds that its values are clipped to.
 
     Args:
         function: of observation, control and next observation, each a vector; it is traced by JAX, so it must
-            consist of `jax.numpy` operations.
+            consist of `jax.numpy` operations. Or a text over ``obs``, ``control`` and ``next_obs``, such as
+            ``"cos(next_obs[2]) - 0.1 * sum(control**2)"``: that is stored with a policy, and a function is not.
         low: values below are raised to it. Only signals bounded on both sides can be certified from episodes.
         high: values above are lowered to it.
         size: the number of its values, where it is a vector of features.
@@ -115,6 +125,8 @@ def signal(
         raise ModelError(f"a signal needs bounds low <= high; got [{low}, {high}]")
     if size is not None and not (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
         raise ModelError(f"size must be a whole number of at least 1, or None for a single number; got {size!r}")
+    if isinstance(function, str):
+        return Signal(read_expression(function), *ends, size, recipe=Recipe({"kind": "text", "text": function}, {}))
     return Signal(function, *ends, size)
 
 
@@ -140,7 +152,9 @@ def rbf(centres: ArrayLike, width: float, *, of: tuple[int, ...] | None = None) 
         offsets = place[None] - jnp.asarray(middles, dtype=place.dtype)
         return jnp.exp(-0.5 * jnp.sum(offsets**2, axis=1) / width**2)
 
-    return signal(bumps, 0.0, 1.0, size=len(middles))
+    indices = None if of is None else [int(i) for i in of]
+    recipe = Recipe({"kind": "rbf", "width": float(width), "of": indices}, {"centres": middles})
+    return replace(signal(bumps, 0.0, 1.0, size=len(middles)), recipe=recipe)
 
 
 def quadratic(
@@ -181,15 +195,35 @@ def quadratic(
         F, f = (jnp.asarray(part, x.dtype) for part in known[:2])
         return x @ F @ x + 2 * f @ x + jnp.asarray(known.constant, x.dtype)
 
-    return replace(signal(evaluate_form, low, high), quadratic=known)
+    recipe = Recipe({"kind": "quadratic", "constant": known.constant}, {"form": known.form, "slope": known.slope})
+    return replace(signal(evaluate_form, low, high), quadratic=known, recipe=recipe)
 
 
-def computed(**named: Signal | Function) -> Computed:
+def read_signal(recipe: Recipe, low: float | None, high: float | None, size: int | None) -> Signal:
+    """Return the signal of a stored recipe, with its bounds and size; raise `ModelError` where there is none such."""
+    (header, arrays), signals = recipe, []
+    match header.get("kind"):
+        case "text" if isinstance(header.get("text"), str):
+            signals = [signal(header["text"], low, high, size=size)]
+        case "rbf":
+            of = header["of"] if header["of"] is None else tuple(int(i) for i in header["of"])
+            signals = [rbf(arrays["centres"], float(header["width"]), of=of)]
+        case "quadratic":
+            form, slope = arrays["form"], arrays["slope"]
+            signals = [quadratic(form, slope, float(header["constant"]), low=low, high=high)]
+    ends = [(one.low, one.high, one.size) for one in signals]
+    wanted = (-np.inf if low is None else low, np.inf if high is None else high, size)
+    if ends != [wanted]:
+        raise ModelError(f"a stored signal of kind {header.get('kind')!r:.40} has other bounds or sizes, or is unknown")
+    return signals[0]
+
+
+def computed(**named: Signal | Function | str) -> Computed:
     """Declare named signals as features, for environments whose observations are vectors.
 
     Args:
-        **named: for each name a function of observation, control and next observation, written in JAX, or a
-            result of `signal`, `rbf` or `quadratic`.
+        **named: for each name a function of observation, control and next observation, written in JAX, the same as
+            text, or a result of `signal`, `rbf` or `quadratic`.
     """
     if not named:
         raise ModelError("computed() needs at least one named function, for example computed(cost=lambda x, u, y: ...)")
