@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.world.policies import DecodedPolicy, Decoder
 from tests.learning import SHAPE
 
 H, S, A = SHAPE
@@ -52,6 +53,45 @@ def test_learned_results_have_frames():
     assert history.episodes.tolist() == [16, 32]
     assert "candidates" not in history
     assert learned.to_frame().probability.sum() == pytest.approx(H)
+
+
+def test_every_kind_of_policy_has_a_frame():
+    mdp = _model().with_names([f"s{s}" for s in range(S)], [f"a{a}" for a in range(A)])
+    solution = bd.solve(_problem(mdp), mdp)
+    mixture = solution.mixture.to_frame()
+    assert list(mixture.columns) == ["member", "weight", "step", "state", "action", "probability"]
+    assert len(mixture) == H * S * len(solution.mixture.members)
+    assert set(mixture.action) <= {"a0", "a1"}
+    shares = mixture[(mixture.step == 0) & (mixture.state == "s0")].groupby("action").weight.sum()
+    first = solution.policy.to_frame().query("step == 0 and state == 's0'").set_index("action").probability
+    np.testing.assert_allclose(shares.sort_index(), first.sort_index(), rtol=1e-12)
+    decoded = DecodedPolicy(bd.policies.MarkovPolicy(np.full((2, 3, 2), 0.5)), Decoder((None,) * 3, 2)).to_frame()
+    assert list(decoded.columns) == ["step", "latent", "action", "probability"]
+
+
+def test_affine_laws_have_a_frame_and_others_say_why_not():
+    rng = np.random.default_rng(0)
+    law = bd.policies.AffineFeedback(*(rng.standard_normal(shape) for shape in ((3, 2), (3, 4), (3, 2, 4))))
+    policy = bd.policies.ControlPolicy(law, np.full(2, -9.0), np.full(2, 9.0))
+    frame, obs, actor = policy.to_frame(), rng.standard_normal(4), policy.reset(0)
+    for h in range(3):
+        rows = frame[frame.step == h]
+        controls = rows.nominal + sum(rows[f"gain_{i}"] * (obs[i] - rows[f"at_{i}"]) for i in range(4))
+        np.testing.assert_allclose(controls, actor.act(obs), rtol=1e-12)
+    assert len(bd.policies.Mixture(np.full(2, 0.5), (policy, policy)).to_frame()) == 12
+    random = bd.policies.RandomControls(3, 4, np.zeros(2), np.ones(2))
+    with pytest.raises(bd.PolicyError, match=r"RandomControls .* is no table: .*Feedback"):
+        bd.policies.ControlPolicy(random, np.zeros(2), np.ones(2)).to_frame()
+
+
+def test_an_evaluation_has_a_frame():
+    mdp = _model()
+    problem = _problem(mdp)
+    evaluation = bd.evaluate(problem, mdp, bd.solve(problem, mdp).policy, episodes=8)
+    frame = evaluation.to_frame()
+    assert frame.name.tolist() == ["objective", "a<b"]
+    assert frame.value[0] == evaluation.objective.value
+    assert frame.violation_upper[1] == evaluation.constraints[0].violation_upper
 
 
 def test_without_pandas_the_remedy_is_named(monkeypatch):

@@ -20,6 +20,16 @@ def build_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> "DataFrame
     return DataFrame(dict(columns))
 
 
+def join_frames(frames: "Sequence[DataFrame]", **labels: Sequence[Any] | np.ndarray) -> "DataFrame":
+    """Join frames, each with the same further columns in front: a value of every label for each frame."""
+    from pandas import concat
+
+    for number, frame in enumerate(frames):
+        for place, (name, values) in enumerate(labels.items()):
+            frame.insert(place, name, values[number])
+    return concat(frames, ignore_index=True)
+
+
 def build_frame_of_records(records: Sequence[object], names: Sequence[str]) -> "DataFrame":
     """Build a frame with a row for every record, from their attributes; those that are None in all are left out."""
     columns = {name: [getattr(record, name) for record in records] for name in names}

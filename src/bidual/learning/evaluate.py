@@ -7,6 +7,7 @@ import numpy as np
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
+from bidual._base.frames import build_frame
 from bidual._base.html import format_html_table
 from bidual._base.keys import Draw, Purpose, check_seed
 from bidual.certificate.bounds import Alone
@@ -23,6 +24,7 @@ from bidual.world.policies import AbstractPolicy
 
 if TYPE_CHECKING:
     from gymnasium import Env
+    from pandas import DataFrame
 
 
 @final
@@ -53,6 +55,13 @@ class Evaluation:
             "seed": self.seed,
             "delta": self.delta,
         }
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for the objective and one for every constraint."""
+        rows = [{"name": "objective", "sense": self.sense, "limit": None, **_to_numbers(self.objective)}]
+        rows += [self._row(constraint) for constraint in self.constraints]
+        columns = ("name", "sense", "limit", "value", "lower", "upper", "violation_upper")
+        return build_frame({column: [row.get(column) for row in rows] for column in columns})
 
     def __str__(self) -> str:
         return format_facts(self._title(), self._facts())

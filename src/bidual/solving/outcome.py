@@ -90,6 +90,8 @@ class AbstractOutcome(abc.ABC):
 
         The actions of the policy are a frame of its own, ``solution.policy.to_frame()``.
         """
+        if table == "visits" and not self.visits.size:
+            raise ProblemError("states are vectors here, so there are no visits to list; see to_frame('history')")
         if table == "visits":
             steps, states = np.nonzero(self.visits)
             named = self._names.states_at(states)

@@ -85,12 +85,13 @@ def build_mixture(
     used = _merge_equal([(float(weights[i]), plans[i]) for i in np.flatnonzero(weights).tolist()])
     actions = [plan.actions for _, plan in used if plan is not None and plan.actions is not None]
     if len(actions) == len(used):
-        return Mixture(np.array([weight for weight, _ in used]), tuple(model.policy(one) for one in actions))
+        weights = np.array([weight for weight, _ in used])
+        return Mixture(weights, tuple(model.policy(one) for one in actions), mdp.names)
     table = np.zeros((mdp.horizon, mdp.num_actions, model.kept.size))
     for weight, plan in used:
         assert plan is not None  # a plan with weight is kept
         table += weight * planner.occupancy(model, world.layout, plan)
-    return Mixture(np.ones(1), (from_occupancy(model.spread(table), mdp),))
+    return Mixture(np.ones(1), (from_occupancy(model.spread(table), mdp),), mdp.names)
 
 
 def _merge_equal(used: Sequence[tuple[float, Plan | None]]) -> list[tuple[float, Plan | None]]:

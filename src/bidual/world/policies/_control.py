@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +14,11 @@ from jaxtyping import Float
 from bidual._base import archive
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import PolicyError
+from bidual._base.frames import build_frame
 from bidual.world.policies._base import AbstractPolicy, Actor
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class StoredController(NamedTuple):
@@ -183,6 +187,23 @@ class ControlPolicy(AbstractPolicy):
     def most_likely(self) -> "ControlPolicy":
         """Return the policy itself: a controller that samples its plans has no likeliest one, and a seed repeats it."""
         return self
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every step and control of an affine law.
+
+        The control is ``nominal`` plus the sum over i of ``gain_i`` times (entry i of the observation less ``at_i``).
+        """
+        law = self.controller
+        if not isinstance(law, AffineFeedback):
+            raise PolicyError(
+                f"a {type(law).__name__} finds its controls as it goes, and is no table: learn with "
+                "execution=bd.control.Feedback() for one"
+            )
+        steps, controls = (index.ravel() for index in np.indices(law.controls.shape))
+        columns = {"step": steps, "control": controls, "nominal": law.controls.ravel()}
+        columns |= {f"at_{i}": law.states[steps, i] for i in range(law.states.shape[1])}
+        columns |= {f"gain_{i}": law.gains[steps, controls, i] for i in range(law.states.shape[1])}
+        return build_frame(columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write controller and limits to one file, for `bd.load`; signals that it plans with are named, not stored."""

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,7 +13,11 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError, PolicyError
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._emissions import CategoricalEmission, GaussianEmission
+from bidual.world.policies._frames import build_policy_frame
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @final
@@ -92,6 +96,10 @@ class DecodedPolicy(AbstractPolicy):
     def most_likely(self) -> "DecodedPolicy":
         """Return the same decoder with the table of the most likely actions."""
         return DecodedPolicy(self.table_policy.most_likely(), self.decoder)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every action that is taken in a latent with some probability."""
+        return build_policy_frame(self.table, place="latent")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write table and decoder to one file, for `bd.load`."""

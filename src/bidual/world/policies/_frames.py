@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 _MOST_STEPS, _MOST_STATES = 10, 12  # in a notebook
 
 
-def build_policy_frame(table: Float[np.ndarray, "H S A"], names: Names = UNNAMED) -> "DataFrame":
+def build_policy_frame(table: Float[np.ndarray, "H S A"], names: Names = UNNAMED, place: str = "state") -> "DataFrame":
     """Build a frame with a row for every action that is taken with some probability, as in a csv."""
-    return build_frame(list_choices(table, names))
+    return build_frame(list_choices(table, names, place))
 
 
-def list_choices(table: Float[np.ndarray, "H S A"], names: Names = UNNAMED) -> dict[str, np.ndarray]:
+def list_choices(
+    table: Float[np.ndarray, "H S A"], names: Names = UNNAMED, place: str = "state"
+) -> dict[str, np.ndarray]:
     """List step, state, action and probability of every action that is taken with some probability."""
     steps, states, actions = np.nonzero(table)
     chances = table[steps, states, actions]
     return {
         "step": steps,
-        "state": names.states_at(states),
+        place: names.states_at(states),
         "action": names.actions_at(actions),
         "probability": chances,
     }

@@ -4,18 +4,24 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.brief import shorten
 from bidual._base.errors import PolicyError
+from bidual._base.frames import join_frames
 from bidual._base.html import format_html_table
+from bidual._base.names import UNNAMED, Names
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
+from bidual.world.policies._frames import build_policy_frame
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _MOST_RECENT = 32  # policies
 _MOST_ROWS = 12  # in a notebook
@@ -37,6 +43,7 @@ class Mixture(AbstractPolicy):
 
     weights: Float[np.ndarray, "k"]
     members: tuple[DeterministicPolicy | MarkovPolicy | DecodedPolicy | ControlPolicy, ...]
+    names: Names = UNNAMED
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -56,6 +63,14 @@ class Mixture(AbstractPolicy):
     def most_likely(self) -> AbstractPolicy:
         """Return the most likely choices of the heaviest member."""
         return self.members[int(np.argmax(self.weights))].most_likely()
+
+    def to_frame(self) -> "DataFrame":
+        """Return the frames of all members below each other, with their numbers and weights in front."""
+        frames = [
+            build_policy_frame(one.table, self.names) if isinstance(one, DeterministicPolicy) else one.to_frame()
+            for one in self.members
+        ]
+        return join_frames(frames, member=np.arange(len(frames)), weight=self.weights)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all members, which must be controllers, to one file for `bd.load`; tables are collapsed."""
