@@ -11,11 +11,15 @@ import pytest
 
 import bidual as bd
 from bidual.models import Tabular
+from bidual.report._canvas import new_figure, save_figure
 from bidual.tasks.riverswim import riverswim
+from bidual.world.policies import write_table
 from tests.faults import each_failure, failing
+from tests.golden.record import FILES
 from tests.helpers import keep_few
 from tests.killed import outcome
-from tests.units.test_vanished import DATABASE, remove_database
+from tests.units.test_stored_evaluation import Slow
+from tests.units.test_vanished import DATABASE, contents, remove_database
 
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
 EPISODES, EVERY = 4, 2
@@ -28,10 +32,14 @@ def steps(*quick):
     return pytest.mark.parametrize("calls", [quick, pytest.param((1, 1), marks=pytest.mark.slow)], ids=["few", "all"])
 
 
-def learn(folder, *, episodes=EPISODES, state=None):
-    run = None if folder is None else bd.runs.Folder(folder, resume=True, every=EVERY)
+def learn(folder, *, episodes=EPISODES, state=None, env=RIVER.mdp, tensorboard=False):
+    run = None if folder is None else bd.runs.Folder(folder, resume=True, every=EVERY, tensorboard=tensorboard)
     settings = {"episodes": episodes, "evaluation": 5, "seed": 3, "run": run, "state": state}
-    return bd.learn(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), **settings)
+    return bd.learn(RIVER.problem, env, Tabular(RIVER.mdp), **settings)
+
+
+def finish(folder, **settings):
+    return bd.finish(RIVER.problem, RIVER.mdp, folder, Tabular(RIVER.mdp), evaluation=5, **settings)
 
 
 def numbers(folder):
@@ -93,9 +101,9 @@ def _check_error(error, folder):
     assert extent is None or (folder / "checkpoints" / f"{int(extent[1]):09d}.bidual").exists()
 
 
-def _survive(straight, folder, faults):
+def _survive(straight, folder, faults, **settings):
     """Learn while the system fails, and then again."""
-    solution, error = _attempt(faults, lambda: learn(folder))
+    solution, error = _attempt(faults, lambda: learn(folder, **settings))
     if error is None:  # nothing failed, or nothing that matters
         assert outcome(solution) == straight.outcome
         assert numbers(folder) == straight.numbers
@@ -120,6 +128,54 @@ def test_a_run_that_goes_on_survives_every_failure(straight, tmp_path, mode, cal
     for place, faults in each_failure(tmp_path, *calls, **MODES[mode]):
         shutil.copytree(straight.half.parent, place)
         _survive(straight, place / "river", faults)
+
+
+@steps(33, 60)
+@pytest.mark.parametrize("mode", keep_few(MODES, 1))
+def test_an_evaluation_survives_every_failure(straight, tmp_path, mode, calls):
+    """In an environment that runs one episode at a time its episodes are stored on the way; all were learned from."""
+    learn(tmp_path / "whole" / "river", episodes=EPISODES)
+    checkpoints = tmp_path / "whole" / "river"
+    (checkpoints / "solution.bidual").unlink()
+    for place, faults in each_failure(tmp_path / "each", *calls, **MODES[mode]):
+        shutil.copytree(checkpoints.parent, place)
+        _survive(straight, place / "river", faults, env=Slow())
+        assert not (place / "river" / "evaluation.bidual").exists()
+
+
+@steps(60, 90)
+@pytest.mark.parametrize("mode", keep_few(MODES, 1))
+def test_a_run_with_numbers_for_tensorboard_survives_every_failure(straight, tmp_path, mode, calls):
+    for place, faults in each_failure(tmp_path, *calls, **MODES[mode]):
+        _survive(straight, place / "runs" / "river", faults, tensorboard=True)
+
+
+@pytest.fixture(scope="module")
+def finished(straight, tmp_path_factory):
+    """What half of the run comes to."""
+    folder = shutil.copytree(straight.half.parent, tmp_path_factory.mktemp("finished") / "runs") / "river"
+    (folder / "solution.bidual").unlink()
+    return folder, outcome(finish(folder, store=False))
+
+
+@steps(25, 45)
+@pytest.mark.parametrize("mode", keep_few(MODES, 1))
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "used"])
+def test_a_run_that_is_finished_survives_every_failure(finished, tmp_path, store, mode, calls):
+    stopped, right = finished
+    for place, faults in each_failure(tmp_path, *calls, **MODES[mode]):
+        folder = shutil.copytree(stopped.parent, place) / "river"
+        before = contents(place)
+        solution, error = _attempt(faults, lambda folder=folder: finish(folder, store=store))
+        if error is None:
+            assert outcome(solution) == right
+        else:
+            _check_error(error, folder)
+        if not store:
+            assert contents(place) == before
+        assert outcome(finish(folder)) == right
+        assert hidden(folder) == []
+        assert bd.check(folder)
 
 
 @steps(150, 200)
@@ -177,3 +233,34 @@ def test_what_is_read_is_right_or_refused(straight, tmp_path, reader, mode, call
         shutil.copytree(straight.folder.parent, place)
         found, error = _attempt(faults, lambda place=place: READERS[reader](place / "river"))
         assert isinstance(error, bd.ArchiveError | bd.RunError) if error else found == right
+
+
+def _draw(path):
+    figure = new_figure(1, 1)
+    save_figure(figure, path)
+
+
+TABLE = bd.load(FILES / "corrective.bidual")
+WRITERS = {
+    "policy over latents": bd.load(FILES / "latent.bidual").save,
+    "policy of controls": bd.load(FILES / "controls-policy.bidual").save,
+    **{one: lambda path, one=one: write_table(TABLE, path, one) for one in ("json", "csv", "npz", "safetensors")},
+    "picture": _draw,
+}
+
+
+@steps(2, 5)
+@pytest.mark.parametrize("mode", keep_few(MODES, 1))
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_is_written_is_the_old_file_or_the_new_one(tmp_path, writer, mode, calls):
+    """Names and their values stand in safetensors in any order, so bytes are compared without theirs."""
+    new = tmp_path / "new.png"
+    WRITERS[writer](new)
+    for place, faults in each_failure(tmp_path, *calls, **MODES[mode]):
+        path = place / "file.png"
+        place.mkdir()
+        path.write_bytes(b"old")
+        _, error = _attempt(faults, lambda path=path: WRITERS[writer](path))
+        whole = [sorted(new.read_bytes())] + [sorted(b"old")] * (error is not None)
+        assert sorted(path.read_bytes()) in whole
+        assert mode == "lasting" or hidden(place) == []

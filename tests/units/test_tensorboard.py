@@ -1,5 +1,8 @@
 """Numbers for TensorBoard: its files hold what the database holds, also after a run was resumed."""
 
+import errno
+import itertools
+import os
 import struct
 import sys
 import time
@@ -72,3 +75,28 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(bd.RunError, match=r"pip install 'bidual\[tensorboard\]'"):
         _learn(tmp_path / "runs" / "a", 30)
+
+
+@pytest.mark.parametrize("written", [1, 40])
+def test_a_disk_that_fails_ends_the_run_with_an_error(tmp_path, monkeypatch, written):
+    """Whoever wrote next waited for a thread that had died of it, for ever."""
+    from tensorboardX.record_writer import RecordWriter
+
+    real, folder, records = RecordWriter.write, tmp_path / "runs" / "a", itertools.count()
+
+    def write(self, data):
+        if next(records) >= written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, data)
+
+    monkeypatch.setattr(RecordWriter, "write", write)
+    with pytest.raises(bd.RunError, match="No space left") as caught:
+        _learn(folder, 30, every=5)
+    monkeypatch.undo()
+    assert caught.value.exit_code == 5
+    assert (
+        _learn(folder, 30).value
+        == bd.learn(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), episodes=30, evaluation=10).value
+    )
+    shown = _shown(folder / "tensorboard")
+    assert {episode for name, episode in shown if name == "plans"} == set(range(1, 31))

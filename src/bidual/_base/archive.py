@@ -65,6 +65,11 @@ def put(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> No
         raise
 
 
+def put_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
+    """Write bytes to a file, likewise."""
+    put(path, lambda file: file.write(contents))
+
+
 def make(folder: Path) -> None:
     """Make a folder and those above it; each of them is on the disk once the one that holds it is."""
     if not folder.is_dir():

@@ -68,14 +68,15 @@ def to_json(solution: "Solution | Learned") -> str:
 
 def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tuple[str, Figure | bytes]]") -> list[Path]:
     """Write JSON and figures; figures are drawn one by one as they are written, animations are files already."""
+    from bidual._base.archive import put_bytes
     from bidual.report import save_figure
 
     paths = [folder / "solution.json"]
-    paths[0].write_text(to_json(solution) + "\n")
+    put_bytes(paths[0], (to_json(solution) + "\n").encode())
     for name, figure in figures:
         paths.append(folder / name)
         if isinstance(figure, bytes):
-            paths[-1].write_bytes(figure)
+            put_bytes(paths[-1], figure)
         else:
             save_figure(figure, paths[-1])
     return paths

@@ -1,8 +1,11 @@
 """The history of learning as a table: bounds over time and, where the model is known, regret and violation."""
 
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bidual._base.archive import put_bytes
 
 if TYPE_CHECKING:
     from bidual.learning.learned import Learned
@@ -27,10 +30,11 @@ def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> P
         for place in _choose_rows(len(regret.episodes)):
             cells = {names[name]: float(sums[place]) for name, sums in regret.series.items()}
             rows.setdefault(int(regret.episodes[place]), {}).update(cells)
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, columns)
-        table.writeheader()
-        table.writerows({"episodes": episodes, **rows[episodes]} for episodes in sorted(rows))
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, columns)
+    table.writeheader()
+    table.writerows({"episodes": episodes, **rows[episodes]} for episodes in sorted(rows))
+    put_bytes(path, text.getvalue().encode())
     return path
 
 

@@ -89,10 +89,11 @@ def _to_json(curve: "Curve") -> str:
 
 
 def _write(curve: "Curve", folder: Path) -> list[Path]:
+    from bidual._base.archive import put_bytes
     from bidual.report import save_figure
 
     paths = [folder / "curve.json", folder / "curve.png"]
-    paths[0].write_text(_to_json(curve) + "\n")
+    put_bytes(paths[0], (_to_json(curve) + "\n").encode())
     save_figure(curve.figure(), paths[1])
     return paths
 

@@ -3,10 +3,13 @@
 Figures are drawn on a canvas of their own: no window, no display, no global state.
 """
 
+import io
 import os
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bidual._base.archive import put_bytes
 from bidual._base.brief import shorten
 from bidual._base.names import Names
 from bidual.learning.learned import Learned
@@ -31,8 +34,11 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write the figure in the format that the file name ends in."""
-    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.08)
+    """Write the figure in the format that the file name ends in; readers find the old one or the new one, whole."""
+    target, drawn = Path(path), io.BytesIO()
+    target = target if target.suffix else target.with_name(f"{target.name}.png")
+    figure.savefig(drawn, format=target.suffix[1:], dpi=150, bbox_inches="tight", pad_inches=0.08)
+    put_bytes(target, drawn.getvalue())
 
 
 def set_title(axes: "Axes", title: str, width: float) -> None:

@@ -1,33 +1,56 @@
-"""The metrics of a run as TensorBoard reads them; the package tensorboardX writes its files."""
+"""The metrics of a run as TensorBoard reads them; the package tensorboardX writes its files.
 
+Its own `SummaryWriter` hands events to a thread. That dies of an error of the disk, and who writes next waits for ever.
+Here they are written at once, and an error is raised where it can be handled.
+"""
+
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bidual._base.errors import RunError
 from bidual.learning.metrics import Metric
 
-if TYPE_CHECKING:
-    from tensorboardX import SummaryWriter
-
 FOLDER = "tensorboard"
 
 
-def open_writer(folder: Path, episodes: int) -> "SummaryWriter":
-    """Open a writer for the run in a folder; later episodes that an earlier process wrote are to be ignored."""
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise RunError(f"numbers for TensorBoard need an extra: pip install 'bidual[tensorboard]' ({error})") from error
-    # The files are named by the second of their creation, and would be overwritten within it.
-    count = len(list((folder / FOLDER).glob("events*")))
-    return SummaryWriter(
-        str(folder / FOLDER), purge_step=episodes + 1 if episodes else None, filename_suffix=f".{count:06d}"
-    )
+class Board:
+    """An open file of events; those of later episodes that an earlier process wrote are to be ignored."""
 
+    def __init__(self, folder: Path, episodes: int) -> None:
+        try:
+            from tensorboardX import event_file_writer
+            from tensorboardX.proto import event_pb2
+        except ImportError as error:
+            raise RunError(
+                f"numbers for TensorBoard need an extra: pip install 'bidual[tensorboard]' ({error})"
+            ) from error
+        own = folder / FOLDER
+        own.mkdir(parents=True, exist_ok=True)
+        # The files are named by the second of their creation, and would be overwritten within it.
+        count = len(list(own.glob("events*")))
+        self._events: Any = event_pb2  # whose names are made when it is imported
+        self._file = event_file_writer.EventsWriter(str(own / "events"), f".{count:06d}")
+        if episodes:
+            start = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._write(self._events.Event(step=episodes + 1, session_log=start))
+        self._file.flush()
 
-def write(writer: "SummaryWriter", metrics: Iterable[Metric]) -> None:
-    """Add metrics, and flush them to the system."""
-    for name, episode, value in metrics:
-        writer.add_scalar(name, value, episode)
-    writer.flush()
+    def write(self, metrics: Iterable[Metric]) -> None:
+        """Add metrics, and flush them to the system."""
+        from tensorboardX.summary import scalar
+
+        for name, episode, value in metrics:
+            self._write(self._events.Event(step=episode, summary=scalar(name, value)))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; what was written was flushed."""
+        with suppress(OSError):
+            self._file.close()
+
+    def _write(self, event: Any) -> None:  # noqa: ANN401 - see above
+        event.wall_time = time.time()
+        self._file.write_event(event)

@@ -14,7 +14,6 @@ from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.outputs import fresh_episodes
-from bidual.learning.runs import _tensorboard
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._evaluation import FILE as EVALUATION
@@ -34,6 +33,7 @@ from bidual.learning.runs._reading import is_result_of
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._schedule import Schedule
 from bidual.learning.runs._store import Store
+from bidual.learning.runs._tensorboard import Board
 from bidual.learning.state import LearnState
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.policies import AbstractPolicy
@@ -86,7 +86,7 @@ class RunWriter:
             self.learn_state = self._checkpoints.latest() or first
             if episodes is not None:  # whole batches are run, so there may be a few more
                 _check_extent(folder, self.learn_state.episodes, episodes, facts["batch"])
-            self._board = _tensorboard.open_writer(folder, self.learn_state.episodes) if to.tensorboard else None
+            self._board = Board(folder, self.learn_state.episodes) if to.tensorboard else None
             if self._board is not None:
                 opened.callback(self._board.close)
             _tidy(folder)  # from here on something is changed
@@ -167,7 +167,7 @@ class RunWriter:
         self._store.update(self.name, status, episodes, self._waiting, result)
         stored, self._waiting = self._waiting, []
         if self._board is not None:
-            _tensorboard.write(self._board, stored)
+            self._board.write(stored)
 
     def _write_state(self, learn_state: LearnState) -> None:
         if learn_state.episodes > self.saved or not self.saved:
