@@ -13,7 +13,7 @@ import bidual as bd
 from bidual import cli
 from tests.end_to_end.last_lines import check_last_lines
 
-DETAILS = ["outputs", "assumptions", "exploration", "evaluation_episodes"]
+DETAILS = ["outputs", "assumptions", "exploration", "evaluation_episodes", "suggestions"]
 KEYS = [
     *("task", "status", "sense", "value", "lower", "upper", "gap", "constraints"),
     *("episodes", "plans", "seconds", "seed", "delta", "version", "candidates"),

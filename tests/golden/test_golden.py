@@ -14,7 +14,7 @@ from tests.killed import CASES, outcome
 RECORDS = json.loads((FILES / "records.json").read_text())
 SAME_MACHINE = machine_digest() == RECORDS["machine"]
 RUNS = sorted(RECORDS["outcomes"])
-DETAILS = {"outputs", "assumptions", "exploration", "evaluation_episodes"}  # added since the recording
+DETAILS = {"outputs", "assumptions", "exploration", "evaluation_episodes", "suggestions"}  # added since the recording
 # Sampled plans amplify the last bits; everything else stays within rounding of sums and of solvers' last steps.
 CHAOTIC = ("controls", "receding", "learn-control", "latent", "learn-latent")
 

@@ -99,7 +99,9 @@ def test_a_result_reads_well_and_is_json(learned):
         "40 episodes of learning",
     ):
         assert words in text
-    assert len(text.splitlines()) == 6
+    following = [line.removeprefix("  next         ") for line in text.splitlines() if line.startswith("  next ")]
+    assert following == list(learned.suggestions[:2])
+    assert len(text.splitlines()) == 6 + len(following) <= 8
     for words in (*learned.assumptions, learned.exploration, *map(str, learned.outputs[1:])):
         assert words not in text
         assert words in learned.describe()
@@ -783,8 +785,9 @@ def test_the_text_has_at_most_eight_lines():
     result = bd.learn(problem, RIVER.mdp, Tabular(RIVER.mdp), episodes=30, evaluation=10)
     lines = str(result).splitlines()
     assert len(lines) == 8
-    worst = max(one.violation_upper for one in result.constraints[2:])
-    assert f"4 more, violated by at most {max(worst, 0.0):.3g}" in lines[5]
+    worst = max(one.violation_upper for one in result.constraints[1:])
+    assert f"5 more, violated by at most {max(worst, 0.0):.3g}" in lines[4]
+    assert lines[5] == f"  next         {result.suggestions[0]}"
     assert all(f"{name}: " in result.describe() for name in limits)
 
 

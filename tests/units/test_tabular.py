@@ -71,6 +71,7 @@ FORMS = {
     "model": WORLD.mdp,
     "model by step": _by_step(),
     "sparse model": _sparse(),
+    "function": lambda s, a: WORLD.lists[s][a],
 }
 
 
@@ -82,6 +83,20 @@ def test_support_is_the_same_in_every_form(form):
     np.testing.assert_array_equal(support.possible, [[len(WORLD.lists[s][a]) for a in range(A)] for s in range(S)])
     np.testing.assert_array_equal(support.unsure, support.sizes > 1)
     assert support.filled.min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (3, r"support\(0, 0\) must return the next states"),
+        ([], "at least one"),
+        ([9], "from 0 to 3"),
+        ([0.5], "numbers"),
+    ],
+)
+def test_a_function_that_returns_no_successors_is_refused(answer, complaint):
+    with pytest.raises(bd.ModelError, match=complaint):
+        read_support(lambda s, a: answer, np.zeros(0, dtype=int), EVERYTHING)
 
 
 def test_support_of_states_is_that_of_each_action():

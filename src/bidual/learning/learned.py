@@ -4,6 +4,7 @@ import abc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +21,8 @@ from bidual.solving.outcome import AbstractOutcome, Records, format_facts
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
-_MOST_CONSTRAINTS = 3  # on lines of their own in the short text of a result
+_MOST_LINES = 5  # of the short text of a result: values, constraints and what to do next
+_MOST_SUGGESTIONS = 2
 _MORE = "all with --verbose, .describe()"
 
 
@@ -67,6 +69,10 @@ class AbstractLearnSession(abc.ABC):
     @abc.abstractmethod
     def certify(self, solution: "Learned", episodes: int) -> "Learned":
         """Evaluate the policy on fresh episodes."""
+
+    @abc.abstractmethod
+    def suggest(self, solution: "Learned") -> tuple[str, ...]:
+        """Return what would make the result certain or tighter."""
 
     @abc.abstractmethod
     def assign(self, solution: "Learned") -> None:
@@ -138,6 +144,11 @@ class Learned(AbstractOutcome):
         """The number of candidates of a finite class of laws that may still be true, after evaluation too."""
         return self.knowledge.candidates
 
+    @cached_property
+    def suggestions(self) -> tuple[str, ...]:
+        """What to do next where something is undecided or loose, computed from the episodes: predictions, no claims."""
+        return () if self._session is None else self._session.suggest(self)
+
     def output(self, name: str) -> Output:
         """Return the output called `name`."""
         for output in self.outputs:
@@ -183,6 +194,7 @@ class Learned(AbstractOutcome):
             "assumptions": list(self.assumptions),
             "exploration": self.exploration,
             "evaluation_episodes": self.evaluation_episodes,
+            "suggestions": list(self.suggestions),
         }
 
     def describe(self) -> str:
@@ -203,10 +215,11 @@ class Learned(AbstractOutcome):
         return f"{self.status}: {self.status.message}"
 
     def _summary(self) -> list[tuple[str, str]]:
-        """At most seven lines: beyond three constraints (two of them with a conflict) the others share one line."""
-        totals = self._describe_totals()
-        room = _MOST_CONSTRAINTS - (self.conflict is not None) - len(totals)
-        lines = self._constraint_lines()
+        """At most seven lines: constraints without a line of their own share one."""
+        values, lines = [*self._value_lines(), *self._describe_totals()], self._constraint_lines()
+        following = [("next", text) for text in self.suggestions[:_MOST_SUGGESTIONS]]
+        following = following[: max(1, _MOST_LINES - len(values) - len(lines))]
+        room = max(_MOST_LINES - len(values) - len(following), 1)
         if len(lines) > room:
             left = self.constraints[room - 1 :]
             worst = max(one.violation_upper for one in left)
@@ -214,10 +227,11 @@ class Learned(AbstractOutcome):
             lines[room - 1 :] = [("constraint", f"{len(left)} more, {bound} ({_MORE})")]
         count = len(self.assumptions)
         assumes = f"{count} condition{'' if count == 1 else 's'}, at confidence {1 - self.delta:.6g} ({_MORE})"
-        return [*self._value_lines(), *lines, *totals, ("assumes", assumes), ("effort", self._describe_effort())]
+        return [*values, *lines, *following, ("assumes", assumes), ("effort", self._describe_effort())]
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [*self._value_lines(), *self._constraint_lines(), *self._describe_totals()]
+        facts += [("next", text) for text in self.suggestions]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("assumes", assumption) for assumption in self.assumptions]
         facts += [] if self.candidates is None else [("candidates", f"{self.candidates} may still be true")]

@@ -21,6 +21,7 @@ from bidual.learning.outputs import (
     spans_of,
 )
 from bidual.learning.setup import LearnSetup
+from bidual.learning.suggestions import Standing, suggest
 from bidual.learning.summary import Summary, describe_output, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
 from bidual.problem.modelling import Line, assign_values
@@ -121,6 +122,21 @@ class LearnSession(AbstractLearnSession):
         new, knowledge = evaluate_policy(self.setup, policy, self.knowledge, number, fresh)
         (seen,) = new.rounds
         return replace(seen, uniform=True) if self.further is None else self.further.extend(seen), knowledge
+
+    def suggest(self, solution: Learned) -> tuple[str, ...]:
+        """Return what would make the result certain or tighter."""
+        further = 0 if self.further is None else len(self.further.values)
+        standing = Standing(
+            setup=self.setup,
+            knowledge=self.knowledge,
+            dual_bound=self.dual_bound,
+            estimates=self.bounds,
+            embedding=self.returned.embedding,
+            number=self.rounds + 1,
+            further=further,
+            goal=self.goal,
+        )
+        return tuple(suggest(standing, solution))
 
     def assign(self, solution: Learned) -> None:
         """Set the problem's variables to their values at the policy."""

@@ -13,6 +13,7 @@ from bidual.models.classes._plausible import Candidates, Expected, Plausible
 from bidual.models.counts._arrivals import ArrivalRewards, Arrivals, compute_arrival_rewards
 from bidual.models.counts._counted import AbstractCounted
 from bidual.models.counts._counts import Counts
+from bidual.models.counts._hypotheses import suggest_declarations
 from bidual.models.counts._optimistic import SETS, BallRows, BoxRows, LawRows, NearRows
 from bidual.models.counts._support import NOBODY, Support
 from bidual.models.counts._tabular import Knowledge, Tabular

@@ -1,6 +1,7 @@
 """`Solution`: the policy, its certified bounds, and their printed form."""
 
 import abc
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -120,6 +121,7 @@ class Solution(AbstractOutcome):
         facts += [("certificate", text) for text in self._describe_certificate()]
         facts += [("constraint", _describe_constraint(constraint)) for constraint in self.constraints]
         facts += self._describe_totals()
+        facts += [("next", text) for text in self._suggest()]
         facts += [("policy", self._describe_policy())]
         facts += [("effort", f"{self.plans} plan{'' if self.plans == 1 else 's'}, {self.seconds:.2f} s")]
         return facts
@@ -134,7 +136,22 @@ class Solution(AbstractOutcome):
             f"{worst.tolerance:.2g} would count as none"
         )
         near = worst.violation_upper <= 1e3 * worst.tolerance
-        return [text + (", so the limit is within rounding of what can be kept" if near else "; search longer")]
+        further = "; search longer (a larger max_plans or time_limit, --plans or --time-limit)"
+        return [text + (", so the limit is within rounding of what can be kept" if near else further)]
+
+    def _suggest(self) -> list[str]:
+        """Predict how many more plans would close the gap, from the rate at which it has fallen so far."""
+        gap, allowed = self.gap, self.goal.allowed(self.lower or 0.0, self.upper or 0.0)
+        known = [(one.plans, one.gap) for one in self.history if one.gap is not None and one.gap > 0]
+        if self.status is not Status.FEASIBLE or gap is None or allowed <= 0 or len(known) < 2:
+            return []
+        (first, before), (last, after) = known[0], known[-1]
+        rate = math.log(before / after) / max(last - first, 1)
+        if rate <= 0:
+            return [f"the gap did not fall in {last - first} plans: more of them may not close it"]
+        more = math.ceil(max(math.log(gap / allowed), 0.0) / rate) + 1
+        total = self.plans + more
+        return [f"about {more} more plans close the gap, if it falls as so far: max_plans={total}, --plans {total}"]
 
     def _describe_policy(self) -> str:
         members = self.mixture.members

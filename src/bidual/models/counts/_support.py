@@ -4,7 +4,7 @@ Counts are kept on its lists. Where nothing is declared they hold the states obs
 grow, and every other state remains possible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -17,6 +17,9 @@ from bidual._base.errors import EnvError, ModelError
 from bidual.world.mdp import TabularMDP
 
 NOBODY = -1  # padding of a list
+
+SuccessorFunction = Callable[[int, int], Iterable[int]]  # of a state and an action
+Declared = ArrayLike | TabularMDP | SuccessorFunction | None
 
 _SMALL = 10**6  # entries of a table over (S, A, S) that are no burden
 
@@ -102,17 +105,19 @@ class Support:
 
 
 def read_support(
-    declared: "ArrayLike | TabularMDP | None",
+    declared: "Declared",
     absorbing: Int[np.ndarray, "e"],
     allowed: Bool[np.ndarray, "S A"],
 ) -> Support:
-    """Read the support in any form that `Tabular` accepts: a model, an array (S, A, K) or (S, K), or None."""
+    """Read the support in any form that `Tabular` accepts: a model, an array, a function, or None."""
     S, A = allowed.shape
     ends = np.isin(np.arange(S), absorbing)
     if declared is None:
         lists = np.full((S, A, 4), NOBODY)
     elif isinstance(declared, TabularMDP):
         lists = _list_model(declared, S, A)
+    elif callable(declared):
+        lists = _list_function(declared, allowed & ~ends[:, None])
     else:
         lists = _list_array(declared, S, A)
     if declared is not None and not np.all((lists != NOBODY).any(axis=-1) | ~allowed | ends[:, None]):
@@ -143,6 +148,27 @@ def _list_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
     states = np.broadcast_to(lists.states, (steps, *lists.states.shape[1:]))
     found = np.where(lists.probabilities > 0, states, NOBODY)
     return _compact(np.concatenate(list(found), axis=-1))
+
+
+def _list_function(declared: SuccessorFunction, rows: Bool[np.ndarray, "S A"]) -> Int[np.ndarray, "S A K"]:
+    """Call the function for every row, and check what it returns."""
+    S, found = len(rows), {}
+    for s, a in np.argwhere(rows).tolist():
+        answer = declared(s, a)
+        try:
+            row = np.unique(np.array(list(answer)))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"support({s}, {a}) must return the next states, [0, 1]; got {answer!r:.80}") from error
+        if not (row.size and np.issubdtype(row.dtype, np.integer) and row.min() >= 0 and row.max() < S):
+            raise ModelError(
+                f"support({s}, {a}) must return numbers of next states, at least one, from 0 to {S - 1}; "
+                f"got {answer!r:.80}"
+            )
+        found[s, a] = row
+    lists = np.full((*rows.shape, max(map(len, found.values()), default=1)), NOBODY)
+    for place, row in found.items():
+        lists[place][: len(row)] = row
+    return lists
 
 
 def _list_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]:

@@ -25,7 +25,7 @@ from bidual.models.counts._posterior import (
     lists_for_planner,
     smooth_counts,
 )
-from bidual.models.counts._support import read_absorbing, read_support
+from bidual.models.counts._support import Declared, read_absorbing, read_support
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, check_initial
 
@@ -37,7 +37,8 @@ class Tabular(AbstractDeclaration):
 
     Args:
         support: possible successors: an integer array (S, A, K), or (S, K) for all actions of a state, padded with
-            -1; or a model whose successors (not their probabilities) are used; None: any state can follow any other.
+            -1; or a model whose successors (not their probabilities) are used; or a function of (state, action) that
+            returns them; None: any state can follow any other.
             Nothing speeds up learning as much as short lists.
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it has one, else learned.
@@ -50,7 +51,7 @@ class Tabular(AbstractDeclaration):
 
     __repr__ = describe_briefly
 
-    support: ArrayLike | TabularMDP | None = None
+    support: Declared = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
     set: str = "ball"

@@ -19,7 +19,7 @@ from bidual.models._known import Known
 from bidual.models.counts._arrivals import NOISE
 from bidual.models.counts._counted import ANYWHERE, AbstractCounted
 from bidual.models.counts._counts import no_counts
-from bidual.models.counts._support import NOBODY, read_absorbing, read_support
+from bidual.models.counts._support import NOBODY, Declared, read_absorbing, read_support
 from bidual.models.linear._elliptical import Elliptical
 from bidual.models.linear._ridge import Fit, count_log_vertices, fit_ridge, learnable_rows, sum_arrivals
 from bidual.problem.features import Psi
@@ -54,7 +54,7 @@ class LinearMDP(AbstractDeclaration):
     bound: float | None = None
     ridge: float = 1.0
     stationary: bool = True
-    support: ArrayLike | TabularMDP | None = None
+    support: Declared = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
 
