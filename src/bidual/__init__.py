@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bidual.cli import distributed
     from bidual.learning import callbacks, runs
     from bidual.learning.callbacks import StopWhen, stop_when
+    from bidual.learning.curve import LearnedCurve
     from bidual.learning.evaluate import Evaluation, evaluate
     from bidual.learning.learn import finish, learn
     from bidual.learning.learned import Learned
@@ -55,6 +56,7 @@ _HOME = {
     "Evaluation": "bidual.learning.evaluate",
     "Grid": "bidual.world.mdp",
     "Learned": "bidual.learning.learned",
+    "LearnedCurve": "bidual.learning.curve",
     "ModelError": "bidual._base.errors",
     "PolicyError": "bidual._base.errors",
     "Problem": "bidual.problem.modelling",
@@ -108,6 +110,7 @@ __all__ = [
     "Evaluation",
     "Grid",
     "Learned",
+    "LearnedCurve",
     "ModelError",
     "PolicyError",
     "Problem",

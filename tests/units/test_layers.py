@@ -27,7 +27,7 @@ FLOORS = (
 RANK = {name: rank for rank, floor in enumerate(FLOORS) for name in floor}
 LIGHT = ("problem/convex", "models", "planners", "dual", "world/policies")
 # Conveniences of results: imported when they are called, from the room that draws.
-UPWARD = {"solving/pricing/_curve.py": {"bidual.report"}}
+UPWARD = {"solving/pricing/_curve.py": {"bidual.report"}, "learning/curve.py": {"bidual.report"}}
 
 
 def _imports(path):

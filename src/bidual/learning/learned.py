@@ -14,6 +14,7 @@ from bidual._base.errors import ProblemError
 from bidual._base.names import Names
 from bidual._base.status import Status
 from bidual.certificate.constraints import Conflict, ConstraintResult
+from bidual.learning.curve import LearnedCurve, Limits
 from bidual.learning.outputs import Regret
 from bidual.learning.summary import Output, describe_constraint
 from bidual.models import AbstractKnowledge, Candidates
@@ -81,6 +82,16 @@ class AbstractLearnSession(abc.ABC):
     @abc.abstractmethod
     def save(self, solution: "Learned", path: str | os.PathLike[str]) -> None:
         """Write evidence and claims to one file."""
+
+    @abc.abstractmethod
+    def price(
+        self,
+        solution: "Learned",
+        constraint: str | None,
+        points: int,
+        limits: Limits | None,
+    ) -> LearnedCurve:
+        """Bound and estimate the optimum at several limits of one constraint."""
 
     @abc.abstractmethod
     def regret(self, solution: "Learned", truth: TabularMDP) -> Regret:
@@ -169,6 +180,18 @@ class Learned(AbstractOutcome):
         if self._session is None:
             raise ProblemError("this solution does not know its problem any more: it was not made by learn")
         return self._session.regret(self, truth)
+
+    def price(self, constraint: str | None = None, *, points: int = 10, limits: Limits | None = None) -> LearnedCurve:
+        """Bound and estimate the optimum as a function of the limit of one constraint.
+
+        Args:
+            constraint: the name of a scalar constraint; may be left out where there is only one.
+            points: number of limits, evenly spread over those that matter in the estimated model.
+            limits: these limits instead, increasing.
+        """
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        return self._session.price(self, constraint, points, limits)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, problem, counts, samples and certificate to one file, for `bd.load` and `bidual check`.

@@ -9,6 +9,7 @@ from typing import final
 from bidual._base.errors import ProblemError
 from bidual._base.types import Episode
 from bidual.certificate import ControlEvidence, Round, SampledEvidence, estimate_round, narrow_by_class
+from bidual.learning.curve import LearnedCurve, Limits
 from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
 from bidual.learning.outputs import (
     DualBound,
@@ -20,6 +21,7 @@ from bidual.learning.outputs import (
     fresh_episodes,
     spans_of,
 )
+from bidual.learning.pricing import price_learned
 from bidual.learning.setup import LearnSetup
 from bidual.learning.suggestions import Standing, suggest
 from bidual.learning.summary import Summary, describe_output, summarise
@@ -188,6 +190,10 @@ class LearnSession(AbstractLearnSession):
         )
         claim = Claim(self._lines(solution), self.goal, solution.to_dict())
         save_controlled(path, solution.policy, evidence, source, claim)
+
+    def price(self, solution: Learned, constraint: str | None, points: int, limits: Limits | None) -> LearnedCurve:
+        """Bound and estimate the optimum at several limits, from all episodes so far."""
+        return price_learned(self.setup, self.knowledge, solution, constraint, points=points, limits=limits)
 
     def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
         """Evaluate every executed policy in `truth`, against the optimum there."""

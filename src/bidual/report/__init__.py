@@ -6,6 +6,7 @@ from bidual.report._candidates import candidates_figure
 from bidual.report._canvas import save_figure
 from bidual.report._control import control_figure
 from bidual.report._curve import curve_figure
+from bidual.report._learned_curve import learned_curve_figure
 from bidual.report._learning import learning_figure, regret_figure
 from bidual.report._policy import policy_figure, policy_is_drawable, visits_figure
 from bidual.report._tradeoff import Trade, tradeoff_figure
@@ -17,6 +18,7 @@ __all__ = [
     "control_animation",
     "control_figure",
     "curve_figure",
+    "learned_curve_figure",
     "learning_figure",
     "policy_figure",
     "regret_figure",

@@ -47,10 +47,11 @@ def curve_figure(
     Raises:
         ValueError: where the arrays do not belong together, with the one that is wrong.
     """
-    _check_choices(relation, sense)
+    check_choices(relation, sense)
     if achievable is not None and not achievable[0] <= achievable[1]:
         raise ValueError(f"achievable must be the least and most that a policy can reach; got {achievable}")
-    x, low, high, price = _check_arrays(limits=limits, lower=lower, upper=upper, prices=prices)
+    x, low, high, price = read_vectors(limits=limits, lower=lower, upper=upper, prices=prices)
+    _check_order(x, low, high)
     figure = new_figure(8.4, 5.4)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     margin = 0.04 * float(np.ptp(x)) or 0.5 * max(1.0, abs(float(x[0])))
@@ -73,7 +74,8 @@ def curve_figure(
     return figure
 
 
-def _check_choices(relation: str, sense: str) -> None:
+def check_choices(relation: str, sense: str) -> None:
+    """Check the relation of a constraint and the sense of an objective."""
     for name, value, allowed in (
         ("relation", relation, ("<=", ">=", "==")),
         ("sense", sense, ("maximize", "minimize")),
@@ -82,7 +84,7 @@ def _check_choices(relation: str, sense: str) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
-def _check_arrays(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
+def read_vectors(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
     """Return the arrays as vectors of one length, the limits finite and increasing."""
     vectors = {name: np.asarray(array, dtype=float) for name, array in arrays.items()}
     limits = vectors["limits"]
@@ -93,10 +95,13 @@ def _check_arrays(**arrays: Vector) -> list[Float[np.ndarray, "n"]]:
             raise ValueError(f"{name} must have one entry per limit, shape {limits.shape}; its shape is {vector.shape}")
     if not np.isfinite(limits).all() or (np.diff(limits) <= 0).any():
         raise ValueError(f"limits must be finite and strictly increasing; got {limits}")
-    crossed = np.flatnonzero(vectors["lower"] > vectors["upper"])
+    return list(vectors.values())
+
+
+def _check_order(limits: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    crossed = np.flatnonzero(low > high)
     if crossed.size:
         raise ValueError(f"lower is above upper at limit {limits[crossed[0]]:g}; are they exchanged?")
-    return list(vectors.values())
 
 
 def _to_slopes(prices: Float[np.ndarray, "n"], relation: str, sense: str) -> Float[np.ndarray, "n"]:

@@ -1,8 +1,10 @@
 """`Curve`: the value of the limit of one constraint, as numbers, text and a figure."""
 
+import abc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_HEADER = ("limit", "optimum", "price", "status", "plans")
-
 
 class Enclosure(NamedTuple):
     """A number that is certified to lie between two others."""
@@ -31,9 +31,67 @@ class Enclosure(NamedTuple):
         return self._asdict()
 
 
+class AbstractCurve(abc.ABC):
+    """What is known of a problem at several limits of one constraint, everything else left as it is."""
+
+    header: ClassVar[tuple[str, ...]]
+    layout: ClassVar[str]  # of a row of text
+
+    constraint: str
+    relation: str
+    sense: str
+    limits: Float[np.ndarray, "n"]
+    statuses: tuple[Status, ...]
+    seconds: float
+    task: str | None
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the curve as plain JSON values; unknown values are None."""
+
+    @abc.abstractmethod
+    def to_frame(self) -> "DataFrame":
+        """Return a frame of pandas with a row for every limit."""
+
+    @abc.abstractmethod
+    def figure(self) -> "Figure":
+        """Draw the curve."""
+
+    @abc.abstractmethod
+    def _cells(self, i: int) -> Sequence[str]:
+        """Return the texts of a row, in the order of the header."""
+
+    @abc.abstractmethod
+    def _facts(self) -> list[tuple[str, str]]:
+        """Describe in labelled lines what belongs to no single limit."""
+
+    def __str__(self) -> str:
+        lines = [self._title(), self.layout.format(*self.header)]
+        lines += [self.layout.format(*self._cells(i)) for i in range(len(self.limits))]
+        lines += [f"  {label:<12} {text}" for label, text in self._facts()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [self._cells(i) for i in range(len(self.limits))]
+        return format_html_table(self._title(), [*rows, *self._facts()], self.header)
+
+    def _title(self) -> str:
+        relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
+        return f"what the limit of {self.constraint!r} is worth: {relation}"
+
+    def _headline(self) -> str:
+        """Return the title of a figure."""
+        return f"{f'{self.task}: ' if self.task else ''}what the limit of '{self.constraint}' is worth"
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the first JSON values."""
+        named = {"task": self.task, "constraint": self.constraint, "relation": self.relation, "sense": self.sense}
+        return dict(named)
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(AbstractCurve):
     """The optimum and the price against the limit of one constraint, everything else left as it is.
 
     `lower` and `upper` enclose the optimum at each of `limits`; `prices` are its gain per unit of relaxation, signed
@@ -44,6 +102,9 @@ class Curve:
     """
 
     __repr__ = describe_briefly
+
+    header = ("limit", "optimum", "price", "status", "plans")
+    layout = "  {:>12} {:>12} {:>10}  {:<10} {:>5}"
 
     constraint: str
     relation: str
@@ -69,11 +130,7 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain JSON values; unknown values are None."""
-        return {
-            "task": self.task,
-            "constraint": self.constraint,
-            "relation": self.relation,
-            "sense": self.sense,
+        return self._identity() | {
             "least": None if self.least is None else self.least.to_dict(),
             "most": None if self.most is None else self.most.to_dict(),
             "free": self.free,
@@ -90,7 +147,6 @@ class Curve:
 
         least = -np.inf if self.least is None else self.least.lower
         most = np.inf if self.most is None else self.most.upper
-        name = f"{self.task}: " if self.task else ""
         return curve_figure(
             limits=self.limits,
             lower=self.lower,
@@ -100,37 +156,22 @@ class Curve:
             constraint=self.constraint,
             relation=self.relation,
             sense=self.sense,
-            title=f"{name}what the limit of '{self.constraint}' is worth",
+            title=self._headline(),
         )
-
-    def __str__(self) -> str:
-        limit, optimum, price, status, plans = _HEADER
-        lines = [self._title(), f"  {limit:>12} {optimum:>12} {price:>10}  {status:<10} {plans:>5}"]
-        lines += [self._row(i) for i in range(len(self.limits))]
-        lines += [f"  {label:<12} {text}" for label, text in self._facts()]
-        return "\n".join(lines)
 
     def to_frame(self) -> "DataFrame":
         """Return a frame of pandas with a row for every limit; what is not proved is NaN."""
         arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
         return build_frame(arrays | {"status": list(map(str, self.statuses)), "plans": self.plans})
 
-    def _repr_html_(self) -> str:
-        rows = [self._row(i).split() for i in range(len(self.limits))]
-        return format_html_table(self._title(), [*rows, *self._facts()], _HEADER)
-
-    def _title(self) -> str:
-        relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
-        return f"what the limit of {self.constraint!r} is worth: {relation}"
-
     def _point(self, i: int) -> dict[str, Any]:
         arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
         numbers = {name: None if math.isnan(array[i]) else float(array[i]) for name, array in arrays.items()}
         return numbers | {"status": str(self.statuses[i]), "plans": int(self.plans[i])}
 
-    def _row(self, i: int) -> str:
-        optimum, price = _format_or_dash(self.values[i], ".7g"), _format_or_dash(self.prices[i], ".5g")
-        return f"  {self.limits[i]:>12.6g} {optimum:>12} {price:>10}  {self.statuses[i]:<10} {self.plans[i]:>5}"
+    def _cells(self, i: int) -> Sequence[str]:
+        optimum, price = format_or_dash(self.values[i], ".7g"), format_or_dash(self.prices[i], ".5g")
+        return f"{self.limits[i]:.6g}", optimum, price, str(self.statuses[i]), str(self.plans[i])
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("achievable", self._describe_range())]
@@ -160,5 +201,6 @@ def _format_tidy(number: float) -> str:
     return f"{round(number, 10) + 0.0:.6g}"
 
 
-def _format_or_dash(number: float, digits: str) -> str:
+def format_or_dash(number: float, digits: str) -> str:
+    """Format a number, or a dash where it is not known."""
     return "-" if math.isnan(number) else f"{number + 0.0:{digits}}"

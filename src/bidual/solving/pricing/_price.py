@@ -9,8 +9,10 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.spelling import list_possible
+from bidual.certificate.rounding import with_rounding
 from bidual.problem.modelling import Limit, Problem
 from bidual.solving.options import SolveOptions
+from bidual.solving.outcome import AbstractOutcome
 from bidual.solving.pricing._curve import Curve, Enclosure
 from bidual.solving.pricing._family import ConicFamily, LinearFamily
 from bidual.solving.pricing._search import CurveSearch, certify_searches, enclose
@@ -50,13 +52,25 @@ def price(
         relative: measure the gap relative to the size of the bounds.
         progress: called after every plan with the number of limits done and the progress of the search.
     """
+    chosen = choose_limit(problem, constraint)
+    return price_in(problem, chosen, prepare(problem, mdp)[1], points, limits, SolveOptions(gap, relative), progress)
+
+
+def price_in(
+    problem: Problem,
+    chosen: Limit,
+    world: Instance,
+    points: int,
+    limits: Sequence[float | int] | np.ndarray | None,
+    options: SolveOptions,
+    progress: Callable[[int, Progress], None] | None = None,
+) -> Curve:
+    """Compute the curve in a model that is laid out, with features over it."""
     started = time.perf_counter()
-    chosen = _choose_limit(problem, constraint)
     levels = None if limits is None else _check_limits(limits)
     if not (isinstance(points, int) and not isinstance(points, bool) and points >= 1):
         raise ProblemError(f"the number of points must be a whole number, at least 1; got {points!r}")
-    options = SolveOptions(gap, relative)
-    program, world = prepare(problem, mdp)
+    program = with_rounding(problem.program(), world.psi, world.mdp)
     family = program.dispatch(
         lambda rows: LinearFamily(problem, chosen, world, rows), lambda _: ConicFamily(problem, chosen, world)
     )
@@ -95,8 +109,12 @@ def price(
     )
 
 
-def _choose_limit(problem: Problem, name: str | None) -> Limit:
+def choose_limit(problem: Problem, name: str | None) -> Limit:
     """Select the constraint to vary."""
+    if isinstance(problem, AbstractOutcome):
+        raise ProblemError(
+            "price wants a problem and its known model; a learned result has a price of its own, learned.price(...)"
+        )
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
     limits = {limit.name: limit for limit in problem.limits if limit.name in problem.constraints}
