@@ -96,6 +96,34 @@ def test_what_is_not_guaranteed_is_not_called_infeasible(learned):
     assert solution.delta == blind.delta
 
 
+@pytest.mark.parametrize(("relation", "ends"), [("<=", (None, 1.0)), (">=", (3.0, None)), ("==", None)])
+def test_figures_claim_nothing_between_limits(relation, ends):
+    """Shade reaches from a refuted limit to all tighter ones; bounds between limits are those of the looser one."""
+    nan = np.nan
+    numbers = {"<=": (nan, 5.0, 4.0), ">=": (4.0, 5.0, nan), "==": (nan, 5.0, 4.0)}[relation]
+    figure = bd.report.learned_curve_figure(
+        limits=[1.0, 2.0, 3.0],
+        bounds=numbers,
+        estimates=[nan, nan, nan],
+        reached=[nan, nan, nan],
+        infeasible=np.isnan(numbers),
+        relation=relation,
+        sense="minimize",
+    )
+    (axes,) = figure.axes
+    line = axes.get_lines()[0]
+    style = {"<=": "steps-pre", ">=": "steps-post", "==": "default"}[relation]
+    assert line.get_drawstyle() == style
+    assert (line.get_linestyle() == "None") == (relation == "==")
+    spans = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
+    left, right = axes.get_xlim()
+    if ends is None:
+        assert not spans
+    else:
+        low, high = (edge if end is None else end for end, edge in zip(ends, (left, right), strict=True))
+        assert [spans[0].x0, spans[0].x1] == pytest.approx([low, high])
+
+
 @pytest.mark.parametrize("relation", [">=", "=="])
 def test_other_relations(relation):
     world = random_world(0)

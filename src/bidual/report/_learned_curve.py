@@ -8,6 +8,7 @@ from bidual.report._canvas import BLUE, GREEN, SHADE, VERMILLION, new_figure, se
 from bidual.report._curve import Vector, check_choices, read_vectors
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -46,11 +47,13 @@ def learned_curve_figure(
     figure = new_figure(8.4, 4.4)
     axes = figure.subplots()
     marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.6}
-    axes.plot(x, bound, color=BLUE, label="no policy beats this\n(certified)", **marks)
+    # Between limits holds what holds at the looser of two: steps are certified there, and a line would not be.
+    steps = {"<=": {"drawstyle": "steps-pre"}, ">=": {"drawstyle": "steps-post"}, "==": {"linestyle": "none"}}[relation]
+    axes.plot(x, bound, color=BLUE, label="no policy beats this\n(certified)", **(marks | steps))
     axes.plot(x, estimate, color=VERMILLION, linestyle="--", label="estimate\n(no certificate)", **marks)
     if np.isfinite(value).any():
         axes.plot(x, value, color=GREEN, label="the policy reaches this\n(certified)", **marks)
-    _shade_infeasible(figure, x, none > 0)
+    _shade_infeasible(axes, x, x[none > 0], relation)
     axes.set_xlabel(f"limit ('{constraint}' {relation} limit)")
     axes.set_ylabel("largest objective" if sense == "maximize" else "smallest objective")
     axes.grid(alpha=0.25)
@@ -59,13 +62,15 @@ def learned_curve_figure(
     return figure
 
 
-def _shade_infeasible(figure: "Figure", x: np.ndarray, none: np.ndarray) -> None:
-    """Shade around the limits that are proved to be kept by no policy, half way to their neighbours."""
-    (axes,) = figure.axes
-    middles = (x[1:] + x[:-1]) / 2
+def _shade_infeasible(axes: "Axes", x: np.ndarray, none: np.ndarray, relation: str) -> None:
+    """Shade the limits that are proved to be kept by no policy: those proved, and all that are tighter."""
     margin = 0.04 * float(np.ptp(x)) or 0.5 * max(1.0, abs(float(x[0])))
-    edges = np.concatenate([[x[0] - margin], middles, [x[-1] + margin]])
-    for number, i in enumerate(np.flatnonzero(none)):
-        label = "no policy keeps the limit\n(certified)" if number == 0 else "_already said"
-        axes.axvspan(edges[i], edges[i + 1], color=SHADE, zorder=0, linewidth=0, label=label)
-    axes.set_xlim(edges[0], edges[-1])
+    left, right = float(x[0]) - margin, float(x[-1]) + margin
+    style: dict[str, Any] = {"color": SHADE, "zorder": 0, "label": "no policy keeps the limit\n(certified)"}
+    if none.size and relation == "<=":
+        axes.axvspan(left, none.max(), **style)
+    elif none.size and relation == ">=":
+        axes.axvspan(none.min(), right, **style)
+    elif none.size:
+        axes.vlines(none, 0, 1, transform=axes.get_xaxis_transform(), linewidth=4, **style)
+    axes.set_xlim(left, right)
