@@ -48,7 +48,11 @@ def learned_curve_figure(
     axes = figure.subplots()
     marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.6}
     # Between limits holds what holds at the looser of two: steps are certified there, and a line would not be.
-    steps = {"<=": {"drawstyle": "steps-pre"}, ">=": {"drawstyle": "steps-post"}, "==": {"linestyle": "none"}}[relation]
+    steps: dict[str, Any] = {
+        "<=": {"drawstyle": "steps-pre"},
+        ">=": {"drawstyle": "steps-post"},
+        "==": {"linestyle": "none"},
+    }[relation]
     axes.plot(x, bound, color=BLUE, label="no policy beats this\n(certified)", **(marks | steps))
     axes.plot(x, estimate, color=VERMILLION, linestyle="--", label="estimate\n(no certificate)", **marks)
     if np.isfinite(value).any():
