@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.certificate.verify import verify
+from bidual.certificate.verify_convex import read_convex
 from tests.helpers import random_instance
 
 SHAPE = (6, 2, 3, 4)
@@ -92,3 +94,62 @@ def test_an_optimum_far_below_the_first_value_is_known_to_a_millionth(steep):
     assert solution.status == "optimal"
     assert solution.gap <= 1e-6 * solution.upper * (1 + 1e-9)
     assert solution.goal.gap <= 1e-6 * solution.upper * (1 + 1e-9)
+
+
+FACTORS = {
+    "norm": lambda far, r: cp.norm(far, "fro"),
+    "absolute": lambda far, r: cp.sum(cp.abs(far)),
+    "largest": lambda far, r: cp.max(cp.abs(far)),
+    "3-norm": lambda far, r: cp.norm(cp.vec(far, order="F"), 3),
+    "Huber": lambda far, r: cp.sum(cp.huber(far, 1e-3)),
+    "kink above 0": lambda far, r: cp.norm(far, "fro") + 0.3 * cp.norm(far - 0.1, "fro"),
+    "exponential": lambda far, r: cp.exp(-2 * r),
+    "inverse": lambda far, r: cp.inv_pos(0.1 + r),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_an_objective_times_a_factor_is_the_same_problem(name):
+    """The same verdict and the same relative gap whether costs are 1e-12 or 1e12."""
+    rng = np.random.default_rng(4)
+    mdp = bd.TabularMDP(rng.dirichlet(np.ones(5), size=(5, 2)), 0, 4)
+    x = mdp.embedding(visits=True, r=rng.random((5, 2)))
+    middle = bd.solve(bd.Problem(cp.Minimize(cp.sum(x.r))), mdp).visits
+    found = {}
+    for factor in (1.0, 1e-12, 1e12):
+        objective = cp.Minimize(factor * FACTORS[name](x.visits - middle, cp.sum(x.r)))
+        found[factor] = bd.solve(bd.Problem(objective), mdp)
+        assert found[factor].status == "optimal", found[factor]
+        assert found[factor].lower >= 0.0
+        assert found[factor].gap <= found[factor].goal.gap
+        assert found[factor].goal.gap <= 1e-5 * factor
+    for factor, solution in found.items():
+        assert abs(solution.value / factor - found[1.0].value) <= 2 * found[1.0].goal.gap
+
+
+def test_a_steep_exponential_is_not_optimal_beside_the_box_of_all_images():
+    """Its box reaches e^120, and a gap of 3e19 was "optimal" beside a millionth of a millionth of that."""
+    rng = np.random.default_rng(0)
+    mdp = bd.TabularMDP(rng.dirichlet(np.ones(8), size=(8, 2)), 0, 6)
+    total = cp.sum(mdp.embedding(r=rng.random((8, 2))).r)
+    for steep in (cp.exp(20 * total), cp.maximum(cp.exp(-20 * total), cp.exp(-5 * total))):
+        solution = bd.solve(bd.Problem(cp.Minimize(steep)), mdp)
+        assert solution.status == "feasible" or solution.gap <= 2e-6 * solution.upper
+        assert solution.goal.relative or solution.goal.gap <= 0.01 * solution.upper
+
+
+def test_a_divergence_from_what_the_first_policy_does_ends(tmp_path):
+    """States that no policy reaches have visits and a target of 0, where the slope of the divergence is infinite."""
+    rng = np.random.default_rng(4)
+    mdp = bd.TabularMDP(rng.dirichlet(np.ones(8), size=(8, 2)), 0, 6)
+    law = mdp.successors.probabilities[0].mean(axis=1)
+    uniform = [np.eye(8)[0]]
+    for _ in range(5):
+        uniform.append(uniform[-1] @ law)
+    x = mdp.embedding(visits=True)
+    solution = bd.solve(bd.Problem(cp.Minimize(cp.sum(cp.kl_div(x.visits, np.array(uniform))))), mdp, max_plans=300)
+    assert solution.status == "optimal", solution
+    assert 0.0 <= solution.lower <= solution.upper <= solution.goal.gap <= 1e-9
+    solution.save(tmp_path / "x.bidual")
+    found = verify(str(tmp_path / "x.bidual"), convex=read_convex)
+    assert {outcome for outcome, *_ in found} == {"proved"}, found

@@ -6,6 +6,8 @@ but under no name. Images seldom enter two functions, so that theta alone tells 
 shortest s is taken, and a function within another one gets the least weight that its slopes need.
 """
 
+from fractions import Fraction
+
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
@@ -15,8 +17,10 @@ from bidual.certificate._cuts import cut_of, multipliers
 from bidual.certificate._types import Evidence
 from bidual.certificate.verify import NotDecidedError
 from bidual.certificate.verify_expressions import Leaf, Tree, difference, entries
+from bidual.certificate.verify_functions import FUNCTIONS
 from bidual.problem.convex import ConvexProgram
 
+_ERROR = 1e-6  # relative to the weight, of slopes that come from a cone solver
 _MOST_SHARED = 1500  # numbers of a dense least-squares problem
 
 # The least weight w under which slopes s are those of a function that grows like its argument (Fenchel: a dual norm).
@@ -84,8 +88,7 @@ def _distribute(
         slopes[n][j] = value
     if not _nest(leaves, slopes):
         return None
-    _fill(leaves, slopes, forms, weights)
-    return slopes
+    return slopes if _fill(leaves, slopes, forms, weights) else None
 
 
 def _solve(arguments: list, rest: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"] | None:
@@ -124,8 +127,11 @@ def _nest(leaves: list[Leaf], slopes: list[np.ndarray]) -> bool:
     return True
 
 
-def _fill(leaves: list[Leaf], slopes: list[np.ndarray], forms: list, weights: list[float]) -> None:
-    """Give what is left of a function's weight to its largest constant argument, where slopes have to sum to it."""
+def _fill(leaves: list[Leaf], slopes: list[np.ndarray], forms: list, weights: list[float]) -> bool:
+    """Give what is left of a function's weight to its largest constant argument, where slopes have to sum to it.
+
+    Return whether all slopes suit their weights: the shortest need not, where functions share their images.
+    """
     weight = np.zeros(len(leaves))
     for w, form in zip(weights, forms, strict=True):
         _add(weight, form, w)
@@ -136,8 +142,19 @@ def _fill(leaves: list[Leaf], slopes: list[np.ndarray], forms: list, weights: li
             slopes[n][largest] = max(weight[n] - slopes[n].sum(), 0.0)
         if leaf.function in _DIVERGENCES and constants == [0] and weight[n] > 0:
             slopes[n][0] = weight[n] * _DIVERGENCES[leaf.function](slopes[n][1] / weight[n])
+        if leaf.function in _LEAST_WEIGHT and not _suit(leaf, slopes[n], float(weight[n])):
+            return False
         for s, form in zip(slopes[n], leaf.arguments, strict=True):
             _add(weight, form, s)
+    return True
+
+
+def _suit(leaf: Leaf, slopes: Float[np.ndarray, "k"], weight: float) -> bool:
+    """Return whether slopes are those of the function under its weight, up to what a cone solver errs."""
+    if weight <= 0:
+        return not np.any(slopes)
+    moved, _ = FUNCTIONS[leaf.function].conjugate(Fraction(weight), list(map(Fraction, slopes.tolist())), leaf.p)
+    return bool(np.abs(np.array(moved, dtype=np.float64) - slopes).max(initial=0.0) <= _ERROR * weight)
 
 
 def _add(weight: Float[np.ndarray, "leaves"], form: dict, w: float) -> None:

@@ -71,6 +71,11 @@ def entropy(a: Span) -> Span:
     return times((a[1], a[1]), ln((a[1], a[1])))[0], 0
 
 
+def relative_entropy(x: list[Span]) -> Span:
+    """Enclose x ln(x / y), 0 at x = 0."""
+    return (0, 0) if x[0] == (0, 0) and x[1][0] >= 0 else minus(entropy(x[0]), times(x[0], ln(x[1])))
+
+
 def squares(x: list[Span]) -> Span:
     return add(times(size(a), size(a)) for a in x)
 
@@ -113,11 +118,11 @@ FUNCTIONS = {
     "log": ConvexFunction(lambda x, _: minus((0, 0), ln(x[0])), lambda w, s, _: (s, logarithm(w, s[0]))),
     "entropy": ConvexFunction(lambda x, _: entropy(x[0]), lambda w, s, _: (s, w * upper(exp(span(s[0] / w - 1))))),
     "rel_entr": ConvexFunction(
-        lambda x, _: minus(entropy(x[0]), times(x[0], ln(x[1]))),
+        lambda x, _: relative_entropy(x),
         lambda w, s, _: ([s[0], -w * upper(exp(span(s[0] / w - 1)))], 0),
     ),
     "kl_div": ConvexFunction(
-        lambda x, _: add([minus(entropy(x[0]), times(x[0], ln(x[1]))), minus(x[1], x[0])]),
+        lambda x, _: add([relative_entropy(x), minus(x[1], x[0])]),
         lambda w, s, _: ([s[0], w - w * upper(exp(span(s[0] / w)))], 0),
     ),
     "logistic": ConvexFunction(

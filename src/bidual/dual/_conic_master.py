@@ -16,6 +16,7 @@ from jaxtyping import Float
 from bidual.problem.convex import ConicForm, run_clarabel
 
 _SMALL = 1e-3  # images and costs below are scaled up
+_LARGE = 1e6  # and costs above down
 
 
 class ConicMixture(NamedTuple):
@@ -71,7 +72,7 @@ def solve_conic_master(form: ConicForm, Y: Float[np.ndarray, "k n"]) -> ConicMix
     )
     q = np.concatenate([Y @ form.c_y, others * form.c_u])
     size = float(np.abs(q).max(initial=0.0))
-    size = size if 0 < size < _SMALL else 1.0
+    size = size if 0 < size < _SMALL or size > _LARGE else 1.0
     b = np.concatenate([rows * form.h, np.zeros(k), [1.0]])
     x, z = run_clarabel(q / size, sp.csc_array(A), b, form.cones, nonneg=k, zero=1)
     x[k:], z[:r] = others * x[k:], size * rows * z[:r]

@@ -177,14 +177,15 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
             return self._try(program, replace(duals, memory=replace(memory, momentum=momentum)))
         weight = (1 / (share * momentum.smoothness)) ** self.bound_power
         far_weight = momentum.far_weight + weight
+        share = weight / far_weight if far_weight > 0 else 1.0  # steps vanish beside a slope of 1e150
         momentum = replace(
             momentum,
             Theta=momentum.Theta + momentum.step,
             z=y,
             value=plan.value,
             smoothness=self.shrink * momentum.smoothness,
-            far=momentum.far + weight / far_weight * (v - momentum.far),
-            far_gamma=momentum.far_gamma + weight / far_weight * (momentum.trial.gamma - momentum.far_gamma),
+            far=momentum.far + share * (v - momentum.far),
+            far_gamma=momentum.far_gamma + share * (momentum.trial.gamma - momentum.far_gamma),
             far_weight=far_weight,
             k=momentum.k + 1,
             tries=0,

@@ -15,6 +15,7 @@ from bidual.planners import AbstractSoftPlanner, BackwardInduction
 from bidual.solving.solution import Progress
 
 _SHARE = 1e-6  # of the size of the bounds, the default gap
+LEAST_FLOOR = float(np.finfo(np.float64).tiny)  # a default goal has a floor, if one that does not matter
 
 
 @final
@@ -40,9 +41,14 @@ class SolveOptions:
         """The test of whether the gap is closed."""
         return Goal(_SHARE, True) if self.gap is None else Goal(self.gap, self.relative)
 
-    def goal_at(self, scale: float) -> Goal:
-        """Return the goal for a problem whose objective is of this size: by default not less than a share of that."""
-        return self.goal._replace(floor=_SHARE * scale) if self.gap is None and math.isfinite(scale) else self.goal
+    def goal_at(self, scale: float, noise: float = 0.0) -> Goal:
+        """Return the goal for a problem whose objective is of this size: by default not less than a share of that.
+
+        Nor less than the noise of its arithmetic, where that is known.
+        """
+        if self.gap is not None or not math.isfinite(scale):
+            return self.goal
+        return self.goal._replace(floor=max(_SHARE * scale, noise if math.isfinite(noise) else 0.0, LEAST_FLOOR))
 
     @property
     def has_budget(self) -> bool:

@@ -216,6 +216,7 @@ def record_of(
         return Record(np.zeros(0), objective_weight)
     form = program.curved.form(objective_weight)
     assert form is not None  # only a form has multipliers
+    form, unit = form.with_moderate_costs()
     inner = interior(form, dropped)
-    fixed = None if inner is None else repair_multipliers(form, bound.gamma, inner)
-    return Record(np.zeros(0) if fixed is None else fixed, objective_weight)
+    fixed = None if inner is None else repair_multipliers(form, bound.gamma / unit, inner)
+    return Record(np.zeros(0) if fixed is None else unit * fixed, objective_weight)

@@ -19,7 +19,7 @@ from bidual.models import Known, Layout, known
 from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line, Problem
-from bidual.solving.options import SolveOptions
+from bidual.solving.options import LEAST_FLOOR, SolveOptions
 from bidual.solving.solution import Progress
 from bidual.world.mdp import TabularMDP
 
@@ -31,8 +31,8 @@ _MOST_PLANS = 1e6  # what such a search may need at its present pace
 _LINEAR = 1e-4  # of what a linear objective can pay,
 _CURVED = 1e-2  # of the first value that a convex one reached, unless that is next to 0:
 _BOX = 1e-6  # then of what it is over the box of all images, which can be far beyond any value
-_TINY = 1e-7  # of that share of the box: a first value below it is next to 0
-_LEAST_FLOOR = float(np.finfo(np.float64).tiny)  # a default goal has a floor, if one that does not matter
+_TINY = 1e-7  # of that share of the box: a first value below it may be nothing but rounding
+_LOST = 1e-14  # of the box, by which arithmetic may move an image
 _CONFIRM = 6  # plans in which a gap has to halve for the search to go on
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
 
@@ -89,10 +89,19 @@ def search(
     floor = -np.inf if program.curved is None else bound_floor(program.curved, world.psi, world.mdp)
     for iteration in _start_loop(compiled, world, options, known):
         duals = iteration.duals
-        if first_value is None and not program.is_linear and duals.weights.size and duals.feasible:
-            first_value = abs(duals.f)
-            goal = options.goal_at(_CURVED * first_value if first_value > _TINY * smallest else smallest)
         replies += known if iteration.reply is None else [iteration.reply]
+        if (
+            first_value is None
+            and program.curved is not None
+            and duals.weights.size
+            and duals.feasible
+            and math.isfinite(duals.f)
+        ):
+            first_value = abs(duals.f)
+            goal = options.goal_at(_CURVED * first_value)
+            if first_value <= _TINY * smallest or first_value == 0:
+                noise = _bound_noise(program.curved, world, duals, replies)
+                goal = goal if first_value > noise else options.goal_at(smallest, noise)
         if duals.kept is not None:
             replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
         history.append(_progress_at(compiled, iteration, floor, time.perf_counter() - started))
@@ -104,8 +113,9 @@ def search(
         if not options.has_budget and _is_hopeless(history, goal):
             break
     assert duals is not None  # the loop yields at least once
-    if not (program.is_linear or duals.stalled or _has_stopped(history)):
-        goal = goal._replace(floor=_LEAST_FLOOR if goal.floor else 0.0)
+    ended = first_value is not None and (duals.stalled or _has_stopped(history))
+    if not (program.is_linear or ended):
+        goal = goal._replace(floor=LEAST_FLOOR if goal.floor else 0.0)
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
 
 
@@ -130,6 +140,21 @@ def _compute_smallest_scale(program: AbstractProgram, world: Instance) -> float:
     peaks = np.broadcast_to(world.psi.peaks(), (world.mdp.horizon, world.psi.dimension))
     ends = cones.functions.enclosures(cones.image.offset, np.zeros(0), cones.image.spread(peaks))
     return _BOX * max(abs(float(end[0])) if np.isfinite(end[0]) else 0.0 for end in ends)
+
+
+def _bound_noise(program: ConvexProgram, world: Instance, duals: Duals[Any], replies: Sequence[Reply | None]) -> float:
+    """Bound the objective of a mixture that cannot be told from 0; infinite where its plans are known by images alone.
+
+    An exponential is far below what it is elsewhere, and still known to all its digits; a norm of 1e-16 is not.
+    """
+    used = [(weight, reply) for weight, reply in zip(duals.weights, replies, strict=True) if weight > 0]
+    images = [w * program.image(r.plan.embedding) for w, r in used if r is not None and r.plan.embedding.size]
+    if len(images) < len(used):
+        return np.inf
+    peaks = np.broadcast_to(world.psi.peaks(), (world.mdp.horizon, world.psi.dimension))
+    error = _LOST * (program.image.spread(peaks) + np.abs(program.image.offset))
+    low, high = program.functions.enclosures(np.sum(images, axis=0), duals.auxiliary, error)
+    return 1e3 * float(high[0] - low[0])
 
 
 def select_worth_keeping(found: Search) -> tuple[Reply, ...]:

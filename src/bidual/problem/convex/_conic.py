@@ -11,6 +11,7 @@ which is linear in y: this is the dual's linear cost, and its bound needs nothin
 dual is a subgradient also at kinks, where a gradient is not).
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -19,6 +20,10 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from bidual.problem.convex._cones import Cones
+
+_ORDINARY = (
+    1024.0  # a cone solver's tolerances and depths are absolute: they suit costs up to this, or from its inverse
+)
 
 
 @final
@@ -47,6 +52,14 @@ class ConicForm:
     def residual(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "p"]:
         """Return c_u + G_u' lam, which must vanish for lam to prove a bound."""
         return self.c_u + self.G_u.T @ lam
+
+    def with_moderate_costs(self) -> tuple["ConicForm", float]:
+        """Return a form with costs of ordinary size, and the power of two by which its multipliers are too small."""
+        size = max(float(np.abs(costs).max(initial=0.0)) for costs in (self.c_y, self.c_u))
+        if size == 0 or 1 / _ORDINARY <= size <= _ORDINARY:
+            return self, 1.0
+        unit = 2.0 ** (math.frexp(size)[1] - 1)
+        return replace(self, c_y=self.c_y / unit, c_u=self.c_u / unit, offset=self.offset / unit), unit
 
     def with_units(self, factors: Float[np.ndarray, "m"]) -> "ConicForm":
         """Return a form of a least violation t with every row's unit multiplied by a factor.

@@ -22,9 +22,10 @@ def floor_multipliers(form: ConicForm) -> Float[np.ndarray, "r"] | None:
     """Find multipliers of slope 0, to solver precision; None where there are none, or the form is too large."""
     if form.h.size > _MOST_ROWS:
         return None
+    form, unit = form.with_moderate_costs()
     A = sp.csc_array(sp.hstack([form.G_y, form.G_u]))
     try:
         _, lam = run_clarabel(np.concatenate([form.c_y, form.c_u]), A, form.h, form.cones, nonneg=0, zero=0)
     except np.linalg.LinAlgError:
         return None
-    return np.where(np.abs(lam) <= _NOISE * np.abs(lam).max(initial=0.0), 0.0, lam)
+    return unit * np.where(np.abs(lam) <= _NOISE * np.abs(lam).max(initial=0.0), 0.0, lam)

@@ -206,12 +206,14 @@ def multipliers_of_slope(
     form: ConicForm, slope: Float[np.ndarray, "n"], lower: Float[np.ndarray, "n"], upper: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "r"]:
     """Return the multipliers at the minimum of f(y) - slope . y over a box; `LinAlgError` where the solver fails."""
+    form, unit = form.with_moderate_costs()
+    slope = slope / unit
     n, p, r = form.c_y.size, form.c_u.size, form.h.size
     box = sp.hstack([sp.eye_array(n), sp.csc_array((n, p))])
     A = sp.vstack([sp.hstack([form.G_y, form.G_u]), -box, box])
     q, b = np.concatenate([form.c_y - slope, form.c_u]), np.concatenate([form.h, -lower, upper])
     _, z = run_clarabel(q, sp.csc_array(A), b, form.cones, nonneg=2 * n, zero=0)
-    return z[:r]
+    return unit * z[:r]
 
 
 def falling_direction(form: ConicForm) -> Float[np.ndarray, "p"] | None:
