@@ -118,9 +118,10 @@ def default_episodes(target: str) -> int:
 def unknown_of(options: Options) -> "Unknown":
     """Load the problem and its environment, with its declarations."""
     from bidual.cli._target import load_unknown
+    from bidual.learning.setup import default_model
 
     target = load_unknown(options.target, list(options.settings), options.support)
-    model = _declare_model(target.model, options)
+    model = _declare_model(target.model or default_model(target.problem), options)
     return replace(target, model=model, explorer=_choose_explorer(model, target.explorer, options))
 
 
@@ -167,14 +168,12 @@ def _choose_explorer(
     return find_explorer(options.explorer, options.dual) or suited
 
 
-def _declare_model(model: "Declaration | None", options: Options) -> "Declaration":
+def _declare_model(model: "Declaration", options: Options) -> "Declaration":
     """Return the declaration, completed by the options. A class has candidates for every step in any case.
 
     The paper's loop over a class is its Algorithm 3: with its rollouts and, if no other is asked for, its set.
     """
-    from bidual.models import Tabular
-
-    model, confidence = model or Tabular(), options.confidence
+    confidence = options.confidence
     if (confidence is not None and not model.sets) or (options.per_step and not model.steps_apart):
         raise TaskError(f"--confidence and --per-step are about counted states, and this model {model.subject}")
     if confidence is not None and confidence not in model.sets:

@@ -22,9 +22,9 @@ from bidual.learning.outputs import (
     functionals,
 )
 from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
-from bidual.models import AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
+from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.features import AbstractFeatures, Computed
+from bidual.problem.features import AbstractFeatures, Computed, fourier
 from bidual.problem.modelling import Problem
 from bidual.world.envs import (
     AbstractEnvironment,
@@ -41,6 +41,9 @@ from bidual.world.mdp import TabularMDP
 
 if TYPE_CHECKING:
     from gymnasium import Env
+
+# The model of vectors where none is declared: what is not in the units of anybody is in those of what is seen.
+VECTORS = KNR(fourier(256, 1.5, scales="seen"), ridge=1e-4)
 
 # Explorers by the names that declarations give them.
 _EXPLORERS = {"alternating": Alternating, "optimistic": Optimistic, "controls": Controls}
@@ -92,7 +95,7 @@ def set_up(
     """Open the environment and compile the problem's features over it; raise where they do not belong together."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
-    split, model = Split(delta), Tabular() if model is None else model
+    split, model = Split(delta), default_model(problem) if model is None else model
     if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
     needs = model.needs
@@ -118,6 +121,11 @@ def set_up(
     curved = corners(program, knowledge)
     explorer = explorer or _EXPLORERS[model.default_explorer]()
     return LearnSetup(problem, program, world, explorer, knowledge, linear, curved, split, seed)
+
+
+def default_model(problem: Problem) -> Declaration:
+    """Return the model for a problem that names none: counts or, where signals are of vectors, a regression."""
+    return VECTORS if isinstance(problem.embedding.features, Computed) else Tabular()
 
 
 def _prepare_control(

@@ -32,6 +32,8 @@ from bidual.models.regression._knr import KNR, ControlKnowledge
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics, Regressed
 from bidual.models.regression._regression import Moments, Posterior, no_moments, posterior
+from bidual.models.regression._scales import find_fitted, is_refitted
+from bidual.problem.features import FourierMap
 
 __all__ = [
     "KNR",
@@ -62,6 +64,7 @@ STORED = {
     "LinearKnowledge": LinearKnowledge,
     "LatentKnowledge": LatentKnowledge,
     "ControlKnowledge": ControlKnowledge,
+    "FourierMap": FourierMap,
     "Counts": Counts,
     "Support": Support,
     "Latent": Latent,

@@ -12,7 +12,7 @@ from bidual.certificate.bounds import Executed, Restarts
 from bidual.learning.outputs import Sums
 from bidual.learning.runs._episodes import check_episodes
 from bidual.learning.state import LearnState
-from bidual.models import AbstractKnowledge, ControlKnowledge, LatentKnowledge
+from bidual.models import AbstractKnowledge, ControlKnowledge, LatentKnowledge, find_fitted, is_refitted
 from bidual.storage import check_knowledge
 
 
@@ -80,9 +80,10 @@ def _check_regression(knowledge: ControlKnowledge, first: AbstractKnowledge, epi
     """Check sums of squares, first states and the range of what was seen."""
     moments, n, d = knowledge.moments, knowledge.shape[1], knowledge.phi.sizes[2]
     if not isinstance(first, ControlKnowledge) or any(
-        getattr(knowledge, name) is not getattr(first, name) for name in ("declared", "features", "phi")
+        getattr(knowledge, name) is not getattr(first, name) for name in ("declared", "features")
     ):
         raise ValueError("its declarations are not those of the model")
+    _check_units(knowledge, first, episodes)
     shapes = ((moments.gram, (d, d)), (moments.cross, (n, d)), (moments.squares, (n,)))
     sums = all(_is_like(array, shape) for array, shape in shapes) and bool(np.all(moments.squares >= 0))
     if not (sums and np.allclose(moments.gram, moments.gram.T) and np.all(moments.gram.diagonal() >= 0)):
@@ -93,6 +94,20 @@ def _check_regression(knowledge: ControlKnowledge, first: AbstractKnowledge, epi
     seen = all(_is_like(end, (n,)) or not episodes for end in knowledge.seen)
     if not (_is_like(knowledge.starts, (len(knowledge.starts), n)) and len(knowledge.starts) <= episodes and seen):
         raise ValueError("its first states are not those of its episodes")
+
+
+def _check_units(knowledge: ControlKnowledge, first: ControlKnowledge, episodes: int) -> None:
+    """Check the map of the regression, which is the first one but for units that are fitted to the first episodes."""
+    fitted = find_fitted(first.declared.model_features) is not None
+    if knowledge.phi is not first.phi and not (fitted and is_refitted(knowledge.phi, first.phi)):
+        raise ValueError("its declarations are not those of the model")
+    if knowledge.early is None:
+        return
+    (H, n, m), count = knowledge.shape, len(knowledge.early[0])
+    shapes = ((count, n), (count, m), (count, n))
+    fine = len(knowledge.early) == len(shapes) and all(map(_is_like, knowledge.early, shapes))
+    if not (fitted and fine and count <= episodes * H):
+        raise ValueError("its first transitions are not those of its episodes")
 
 
 def _check_executed(executed: Executed, first: Executed, count: int) -> None:

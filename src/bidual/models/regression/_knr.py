@@ -20,6 +20,7 @@ from bidual.models.regression._dynamics import Stage
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics
 from bidual.models.regression._regression import Moments, Posterior, no_moments, posterior
+from bidual.models.regression._scales import FITTED_IN, find_fitted, fit_scales, join_transitions
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import (
     AbstractMap,
@@ -139,17 +140,29 @@ class ControlKnowledge(AbstractKnowledge):
     seen: StateBox  # the least and the largest of every state variable
     episodes: int
     broken: int  # episodes stopped early because a number was not finite
+    early: tuple[np.ndarray, ...] | None = None  # states, controls and differences, while scales are fitted to them
 
     def update(self, *episodes: Episode) -> "ControlKnowledge":
         """Add the transitions of episodes, up to their ends."""
-        moments, (low, high) = self.moments, self.seen
+        left = FITTED_IN - self.episodes
+        if 0 < left < len(episodes):  # the same as one by one
+            return self.update(*episodes[:left]).update(*episodes[left:])
+        fitted = find_fitted(self.declared.model_features) if left > 0 else None
+        moments, (low, high), new = self.moments, self.seen, []
         for episode in episodes:
             assert episode.observations is not None and episode.controls is not None  # noqa: PT018 - of controls
             L = self.horizon if episode.length is None else episode.length
             s, u = episode.observations[: L + 1], episode.controls[:L]
-            if L:
+            new.append((s[:-1], u, np.diff(s, axis=0)))
+            if L and fitted is None:
                 moments = moments.add(features_of(self.phi, s[:-1], u), np.diff(s, axis=0))
             low, high = np.minimum(low, s.min(axis=0)), np.maximum(high, s.max(axis=0))
+        phi, early = self.phi, None
+        if fitted is not None:
+            early = join_transitions(self.early, new)
+            scales = fit_scales((low, high), self.declared_box, None if self.discrete else self.limits, self.shape[2])
+            phi = fitted.fit_map(scales, low.size)
+            moments = no_moments(low.size, phi.sizes[2]).add(features_of(phi, *early[:2]), early[2])
         first = np.stack([one.observations[0] for one in episodes if one.observations is not None])
         if self.declared.first is not None and np.any(first != np.array(self.declared.first)):
             row = int(np.argmax(np.any(first != np.array(self.declared.first), axis=1)))
@@ -159,6 +172,8 @@ class ControlKnowledge(AbstractKnowledge):
             )
         return replace(
             self,
+            phi=phi,
+            early=early,
             moments=moments,
             starts=np.concatenate([self.starts, first])[-_STARTS:],
             seen=(low, high),

@@ -13,20 +13,16 @@ from bidual.problem.features._computed import (
     signal,
 )
 from bidual.problem.features._maps import (
-    AbstractMap,
     AbstractModelFeatures,
     Fourier,
-    FourierMap,
-    FunctionMap,
     Linear,
-    LinearMap,
     Mapped,
-    features_of,
     fourier,
     linear,
     mapped,
     read_features,
 )
+from bidual.problem.features._phi import AbstractMap, FourierMap, FunctionMap, LinearMap, features_of
 from bidual.problem.features._signals import Arrival, ArrivalTable, Signals, observed, on_arrival, signals
 from bidual.problem.features._visits import Occupancy, Visits, concat, occupancy, visits
 

@@ -1,17 +1,14 @@
 """phi: features of state and control that the next state is linear in, as declarations and as maps.
 
-A declaration is written by the user and stored in files; it does not know the lengths of states and controls. `built`
-returns the map for them: a pytree, whose arrays are arguments of compiled code (and may have further axes, where
-several are stacked for `jax.vmap`). Over many samples the arrays of a map are shared, so that its products are single
-ones of matrices.
+A declaration is written by the user and stored in files; it does not know the lengths of states and controls.
+`build_map` returns the map for them.
 """
 
 import abc
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
-from typing import Any, final
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +17,9 @@ from jaxtyping import Array, Float
 
 from bidual._base.errors import ArchiveError, ModelError
 from bidual._base.keys import check_seed
-from bidual._base.types import float64
-from bidual.problem.features._cosine import cosine
+from bidual.problem.features._phi import AbstractMap, FourierMap, FunctionMap, LinearMap
 
-
-class AbstractMap(abc.ABC):
-    """phi(s, u), for states and controls of known lengths: a pytree."""
-
-    @property
-    @abc.abstractmethod
-    def sizes(self) -> tuple[int, int, int]:
-        """The lengths n, m and d of a state, a control and phi."""
-
-    @abc.abstractmethod
-    def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
-        """Evaluate the features, in compiled code and in the precision of s."""
+SEEN = "seen"  # scales that are not given but observed
 
 
 class AbstractModelFeatures(abc.ABC):
@@ -56,69 +41,6 @@ class AbstractModelFeatures(abc.ABC):
 
 
 @final
-@partial(jax.tree_util.register_dataclass)
-@dataclass(frozen=True, eq=False)
-class FourierMap(AbstractMap):
-    """cos(frequencies (s, u) + phases) / sqrt(d)."""
-
-    frequencies: Float[Any, "... d inputs"]
-    phases: Float[Any, "... d"]
-    n: int = field(metadata={"static": True})
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """The lengths, from the shape of the frequencies."""
-        d, inputs = self.frequencies.shape[-2:]
-        return self.n, inputs - self.n, d
-
-    def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
-        """Evaluate one product and one cosine; the vector is on the left, so that samples of a batch are its rows."""
-        frequencies, phases = (jnp.asarray(part, s.dtype) for part in (self.frequencies, self.phases))
-        return cosine(jnp.concatenate([s, u]) @ frequencies.T + phases) * (len(phases) ** -0.5)
-
-
-@final
-@partial(jax.tree_util.register_dataclass)
-@dataclass(frozen=True, eq=False)
-class LinearMap(AbstractMap):
-    """(s, u), or (s, u, 1)."""
-
-    n: int = field(metadata={"static": True})
-    m: int = field(metadata={"static": True})
-    constant: bool = field(metadata={"static": True})
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """The lengths: d is n + m, and one more with the constant."""
-        return self.n, self.m, self.n + self.m + self.constant
-
-    def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
-        """Concatenate state, control and constant."""
-        return jnp.concatenate([s, u, jnp.ones(int(self.constant), s.dtype)])
-
-
-@final
-@partial(jax.tree_util.register_dataclass)
-@dataclass(frozen=True, eq=False)
-class FunctionMap(AbstractMap):
-    """A function of the user."""
-
-    n: int = field(metadata={"static": True})
-    m: int = field(metadata={"static": True})
-    d: int = field(metadata={"static": True})
-    function: Callable[[Array, Array], Array] = field(metadata={"static": True})
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """The declared lengths."""
-        return self.n, self.m, self.d
-
-    def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
-        """Evaluate the user's function."""
-        return jnp.asarray(self.function(s, u), s.dtype)
-
-
-@final
 @dataclass(frozen=True)
 class Fourier(AbstractModelFeatures):
     """Random Fourier features; constructed by `fourier`."""
@@ -126,7 +48,7 @@ class Fourier(AbstractModelFeatures):
     d: int
     bandwidth: float
     seed: int
-    scales: tuple[float, ...] | None
+    scales: tuple[float, ...] | str | None
 
     @property
     def bounded(self) -> bool:
@@ -136,18 +58,31 @@ class Fourier(AbstractModelFeatures):
     @property
     def header(self) -> dict[str, Any]:
         """The name and all four parameters."""
-        return {"name": "fourier"} | asdict(self) | {"scales": None if self.scales is None else list(self.scales)}
+        return (
+            {"name": "fourier"}
+            | asdict(self)
+            | {"scales": list(self.scales) if isinstance(self.scales, tuple) else self.scales}
+        )
+
+    @property
+    def fits_scales(self) -> bool:
+        """Whether scales are those of what is seen."""
+        return self.scales == SEEN
+
+    def fit_map(self, scales: Float[np.ndarray, "inputs"], n: int) -> FourierMap:
+        """Return the map with these scales."""
+        return replace(self, scales=tuple(scales.tolist())).build_map(n, scales.size - n)
 
     def build_map(self, n: int, m: int) -> FourierMap:
-        """Draw frequencies and phases from the seed; scales become part of the frequencies."""
-        if self.scales is not None and len(self.scales) != n + m:
+        """Draw frequencies and phases from the seed; scales become part of the frequencies, 1 before they are known."""
+        given = self.scales if isinstance(self.scales, tuple) else (1.0,) * (n + m)
+        if len(given) != n + m:
             raise ModelError(
-                f"fourier(scales=...) has {len(self.scales)} numbers, but states have {n} and controls {m}: "
+                f"fourier(scales=...) has {len(given)} numbers, but states have {n} and controls {m}: "
                 f"give one scale for each, {n + m} in all"
             )
         rng = np.random.default_rng([self.seed, n, m])
-        scales = np.ones(n + m) if self.scales is None else np.array(self.scales)
-        frequencies = rng.standard_normal((self.d, n + m)) / (self.bandwidth * scales)
+        frequencies = rng.standard_normal((self.d, n + m)) / (self.bandwidth * np.array(given))
         return FourierMap(frequencies, rng.uniform(0, 2 * np.pi, self.d), n)
 
 
@@ -204,7 +139,10 @@ class Mapped(AbstractModelFeatures):
 
 
 def fourier(
-    d: int = 128, bandwidth: float = 1.0, seed: int = 0, scales: tuple[float, ...] | list[float] | None = None
+    d: int = 128,
+    bandwidth: float = 1.0,
+    seed: int = 0,
+    scales: tuple[float, ...] | list[float] | Literal["seen"] | None = None,
 ) -> Fourier:
     """Declare random Fourier features: cos(w . z + b) / sqrt(d) for d random w and b, with z = (s, u) / scales.
 
@@ -215,9 +153,13 @@ def fourier(
         d: the number of features.
         bandwidth: the length scale of z over which the dynamics vary. w is normal with deviation 1 / bandwidth.
         seed: the seed of w and b.
-        scales: one positive number for every number of the state, then of the control: its size in its own units.
+        scales: one positive number for every number of the state, then of the control: its size in its own units. Or
+            "seen": of a state variable half the range that the first episodes of a run show, at most half of the range
+            that the environment declares, and of a control half of its limits.
     """
-    if scales is not None:
+    if isinstance(scales, str) and scales != SEEN:
+        raise ModelError(f"fourier(scales=...) must be positive numbers or {SEEN!r}; got {scales!r:.80}")
+    if scales is not None and not isinstance(scales, str):
         scales = tuple(float(scale) for scale in scales)
         if not all(0 < scale < np.inf for scale in scales):
             raise ModelError(f"fourier(scales=...) must be positive numbers; got {list(scales)}")
@@ -263,20 +205,6 @@ def read_features(header: dict[str, Any], given: AbstractModelFeatures | None = 
                 )
             return given
     raise ArchiveError(f"there are no features named {header['name']!r}: the file is damaged, or from a newer version")
-
-
-@float64
-def features_of(phi: AbstractMap, s: Float[np.ndarray, "k n"], u: Float[np.ndarray, "k m"]) -> Float[np.ndarray, "k d"]:
-    """Compute the features of many states and controls, in double precision."""
-    # Episodes have random lengths, and every new length would be compiled again: lengths are powers of two.
-    rows = 1 << (max(len(s), 1) - 1).bit_length()
-    padded = (np.concatenate([part, np.zeros((rows - len(part), part.shape[1]))]) for part in (s, u))
-    return np.asarray(_map_rows(phi, *padded))[: len(s)]
-
-
-@jax.jit
-def _map_rows(phi: AbstractMap, s: Float[Array, "k n"], u: Float[Array, "k m"]) -> Float[Array, "k d"]:
-    return jax.vmap(phi)(s, u)
 
 
 def _count(name: str, d: int) -> int:
