@@ -217,3 +217,16 @@ def test_hostile_files_are_refused_within_bounded_memory(tmp_path, which):
     assert (
         quiet == {"all": {"list columns", "list text", "table text", "exact axis"}, "few": set()}[which]
     )  # they print why
+
+
+@pytest.mark.parametrize("which", ["few", pytest.param("all", marks=pytest.mark.slow)])
+def test_hostile_files_of_runs_and_sweeps_are_refused_within_bounded_memory(tmp_path, which):
+    """Likewise where a run is concluded or goes on, a policy is loaded, and a sweep is read."""
+    command = [sys.executable, "-m", "tests.hostile_runs", str(tmp_path), which]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert max(megabytes for _, megabytes in found.values()) < 200, found
+    refusals = ("ArchiveError", "CertificateError", "RunError", "TaskError")
+    used = {name for name, (error, _) in found.items() if error not in refusals}
+    assert used <= {"load a long horizon", "load a long horizon of controls"}  # of their claims, not of their policies

@@ -131,7 +131,10 @@ TASK = 'tasks = "media"\n'
         (TASK + "[grid]\nepisodes = [[3]]", r"\[grid\] episodes must be a whole number; got \[3\]"),
         (TASK + "episodes = 2\n[grid]\nepisodes = [3]", r"episodes is given twice, for all cells and in \[grid\]"),
         (TASK + "grid = 3", r"grid must be a table, begun by a line \[grid\]; got 3"),
-        (TASK + "seeds = 0", r"seeds must be how many, at least 1, or a list such as \[3, 7\]; got 0"),
+        (
+            TASK + "seeds = 0",
+            r"seeds must be how many, at least 1 and at most 100000, or a list such as \[3, 7\]; got 0",
+        ),
         (TASK + "seeds = '3'", r"seeds must be how many, .*; got '3'"),
         (TASK + "seeds = []", r"seeds is an empty list"),
         (TASK + "seeds = [1, -1]", r"seeds are whole numbers from 0; got -1"),

@@ -92,6 +92,8 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
 
 def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
+    if exactly(int, manifest["horizon"]) != len(arrays["policy"]):  # before anything is done for every step
+        raise ValueError(f"the horizon is {manifest['horizon']}, but its policy has {len(arrays['policy'])} steps")
     mdp = TabularMDP(
         (lists[0], lists[1]), arrays["initial"], exactly(int, manifest["horizon"]), actions=arrays["allowed"]
     )

@@ -13,6 +13,7 @@ states = 6
 
 import hashlib
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from bidual.cli.sweep._values import check_distinct, check_known, check_setting,
 
 _OWN = ("tasks", "seeds", "out", "grid", "set")
 _INSTEAD = {"seed": "seeds", "target": "tasks", "task": "tasks", "settings": "[set]"}
+_LARGEST = 1 << 17  # bytes of a specification
+_MOST = 100_000  # cells
 _LONGEST = 150  # characters of a name, for file systems that take 255 bytes
 
 
@@ -61,8 +64,11 @@ def read_spec(path: Path, out: Path | None = None, every: int | None = None) -> 
     grid = _grid(path, table, single)
     seeds = _read_seeds(path, table.get("seeds", 1))
     folder = Path(out or _read_text(path, table, "out") or Path("runs") / path.stem).absolute()
-    jobs = []
-    for task in _read_tasks(path, table):
+    jobs, tasks = [], _read_tasks(path, table)
+    cells = sum(len(seeds) * math.prod(len(axis.values) for axis in (*grid, *task.axes)) for task in tasks)
+    if cells > _MOST:
+        raise TaskError(f"{path} stands for {cells} cells, and a sweep has at most {_MOST}: make several of it")
+    for task in tasks:
         for combination in _combinations((*grid, *task.axes)):
             for seed in seeds:
                 jobs.append(_job(folder, task, single, combination, seed, every))
@@ -77,10 +83,16 @@ def options_for_all() -> list[str]:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise TaskError(
+                f"{path} has more than {_LARGEST} bytes: a sweep is a few lines of TOML, as examples/sweep.toml"
+            )
+        return tomllib.loads(text.decode())
     except FileNotFoundError:
         raise TaskError(f"there is no file {path}: a sweep is a TOML file, for example examples/sweep.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TaskError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -100,10 +112,11 @@ def _grid(path: Path, table: Mapping[str, Any], single: Mapping[str, object]) ->
 def _read_seeds(path: Path, given: object) -> tuple[int, ...]:
     if isinstance(given, list):
         seeds = list_of(path, "seeds", given, "")
-    elif isinstance(given, int) and not isinstance(given, bool) and given >= 1:
+    elif isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= _MOST:
         seeds = list(range(given))
     else:
-        raise TaskError(f"{path}: seeds must be how many, at least 1, or a list such as [3, 7]; got {given!r}")
+        many = f"how many, at least 1 and at most {_MOST}"
+        raise TaskError(f"{path}: seeds must be {many}, or a list such as [3, 7]; got {given!r}")
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise TaskError(f"{path}: seeds are whole numbers from 0; got {seed!r}")
