@@ -1,8 +1,9 @@
 """Mutation testing of the checker: ``make mutants``, or ``python -m tests.mutants --count 100 --seed 1 _affine _cuts``.
 
-One place of `certificate/` is changed at a time (a comparison, sign, constant, term, guard), and the tests that reach
-it run until one fails (`tests/mutant_runs.py`). A mutant that no test kills is printed, unless tests/mutants.toml lists
-it as equivalent, with the reason. Mutants are drawn at random from all there are; the draw is printed with its seed.
+One place of `certificate/` or `storage/` is changed at a time (a comparison, sign, constant, term, guard), and the
+tests that reach it run until one fails (`tests/mutant_runs.py`). A mutant that no test kills is printed, unless
+tests/mutants.toml lists it as equivalent, with the reason. Mutants are drawn at random from all there are; the draw is
+printed with its seed.
 """
 
 import argparse
@@ -27,18 +28,26 @@ ROOM = TESTS.parent / "src" / "bidual" / "certificate"
 LINEAR = ("checker", "checker_convex", "certificate", "forged", "tradeoff", "verify")
 CONVEX = ("checker_convex", "checker", "enclosures", "forged", "verify", "slater", "saved")
 LEARNED = ("checker_learned", "laws/optimistic", "laws/linear", "low_rank", "control_checks")
+STORED = ("belonging", "check", "learned", "rows", "programs", "knowledge", "saved")  # that verify claims of files
 # Files of tests/units, or of the folder that is named.
 SUITES = {
     **dict.fromkeys(("_affine", "_evaluate", "_types", "rounding", "constraints"), LINEAR),
-    "_mixtures": ("price",),
-    **dict.fromkeys(("_cuts", "_convex", "_slopes"), CONVEX),
-    **dict.fromkeys(("verify", "verify_convex"), ("verify",)),
+    "_mixtures": ("mixture_bounds",),
+    **dict.fromkeys(("_cuts", "_convex"), CONVEX),
+    "_slopes": ("slopes", "verify"),
+    **dict.fromkeys(
+        ("verify", "verify_convex", "verify_expressions", "verify_functions", "verify_numbers"), ("verify",)
+    ),
+    **{f"verify_{name}": ("verify_learned",) for name in ("learned", "laws", "sets", "signals", "bets")},
     **dict.fromkeys(("_ball", "_optimistic", "_lower"), LEARNED),
     **dict.fromkeys(("_class", "_within"), ("laws/class_search", "laws/class_policies", "low_rank")),
-    **dict.fromkeys(("_estimates", "_sampled"), ("saved_learned", "latents")),
-    **dict.fromkeys(("_quadratic", "_controlled"), ("laws/linear_laws", "laws/linear_quadratic", "control_checks")),
+    "_sampled": ("saved_learned", "latents"),
+    **dict.fromkeys(("_estimates", "_controlled"), ("estimates",)),
+    "_quadratic": ("laws/linear_laws", "laws/linear_quadratic", "control_checks"),
     **{f"bounds/_{name}": ("bounds",) for name in ("betting", "range", "executed", "restarts", "split", "differences")},
     "theory": ("theory",),
+    "../storage/_claims": ("claims",),
+    **{f"../storage/_{name}": ("saved", "saved_learned", "forged", "stored_evaluation") for name in STORED},
 }
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 SUMS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
@@ -62,7 +71,7 @@ class Mutant(NamedTuple):
     @property
     def path(self) -> Path:
         """The file that is changed."""
-        return ROOM / f"{self.module}.py"
+        return (ROOM / f"{self.module}.py").resolve()
 
     def tree(self) -> ast.Module:
         """Return the changed module."""

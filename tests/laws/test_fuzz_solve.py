@@ -1,13 +1,15 @@
 """Random problems against an occupancy program of this file's own: no false bound, and nothing left unfinished.
 
 Models, problems and judges share no code with the product but the calls of `bd.solve`. Linear problems are judged by
-HiGHS, convex ones by Clarabel; both are trusted to `ACCURACY`. The convex problems have images of 48 numbers and more,
-half of them with their optimum at a kink. The gate tries 500 problems with fixed seeds; `make test-all` tries 10 000
-with fresh seeds, which a failure names (`FUZZ=seed` in the environment repeats them, `FUZZ_COUNT` sets how many).
+HiGHS, convex ones by Clarabel; both are trusted to `ACCURACY`. Saved solutions are verified in exact arithmetic. The
+convex problems have images of 48 numbers and more, half of them with their optimum at a kink. The gate tries 500
+problems with fixed seeds; `make test-all` tries 10 000 with fresh seeds, which a failure names (`FUZZ=seed` in the
+environment repeats them, `FUZZ_COUNT` sets how many).
 """
 
 import os
 import secrets
+import tempfile
 import warnings
 from types import SimpleNamespace
 
@@ -18,6 +20,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import bidual as bd
+from bidual.certificate.verify import verify
+from bidual.certificate.verify_convex import read_convex
 
 LINEAR_SHAPES = ((4, 2, 5), (6, 3, 4))  # S, A, H: few, because each compiles a planner
 CONVEX_SHAPES = ((8, 2, 6), (12, 2, 4))
@@ -97,6 +101,7 @@ def judge_linear(seed):
     found = optimum(0.0)
     doubtful = optimum(MARGIN).status != optimum(-MARGIN).status
     compare(seed, solution, found.fun if found.status == 0 else None, scale, doubtful=doubtful)
+    verify_exactly(seed, solution)
 
 
 def distance(e):
@@ -158,6 +163,7 @@ def judge_convex(seed):
     # Without any room Clarabel's own answer is as exact as its tolerance times large multipliers.
     accuracy = 1e3 * ACCURACY if kind == "within nothing" else ACCURACY
     compare(seed, solution, judge.value if judge.status.startswith("optimal") else None, accuracy=accuracy)
+    verify_exactly(seed, solution, known=kind != "sorted")
 
 
 def compare(seed, solution, optimum, scale=1.0, *, accuracy=ACCURACY, doubtful=False):
@@ -169,6 +175,16 @@ def compare(seed, solution, optimum, scale=1.0, *, accuracy=ACCURACY, doubtful=F
     accuracy *= max(1.0, abs(optimum))
     assert solution.lower / scale <= optimum + accuracy, text
     assert solution.upper / scale >= optimum - accuracy, text
+
+
+def verify_exactly(seed, solution, known=True):
+    """Every claim is proved in rational arithmetic; of functions of the same numbers it may be not decided."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.bidual")
+        solution.save(path)
+        found = verify(path, convex=read_convex)
+    outcomes = {outcome for outcome, _, _ in found}
+    assert outcomes == {"proved"} or (not known and outcomes == {"proved", "not decided"}), f"seed {seed}: {found}"
 
 
 @pytest.mark.parametrize("first", range(0, LINEAR, 20 * CHUNK))

@@ -70,7 +70,9 @@ def certify_mixtures(evidence: Mixtures) -> MixtureBounds:
     room = upper + np.sum(np.abs(evidence.gamma) * violations_upper, axis=1)
     if not np.all(lower <= room):
         i = int(np.argmin(room - lower))
-        raise CertificateError(f"the lower bound {lower[i]!r} exceeds what the mixture proves, {room[i]!r}")
+        raise CertificateError(
+            f"the lower bound {float(lower[i])!r} exceeds what the mixture proves, {float(room[i])!r}"
+        )
     return MixtureBounds(value, upper, lower, g, violations_upper)
 
 
