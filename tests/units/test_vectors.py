@@ -8,6 +8,9 @@ import pytest
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
+from bidual.cli import main
+from bidual.cli._target import load_unknown
+from bidual.cli.new import VECTORS as VECTORS_BY_NAME
 from bidual.learning.setup import VECTORS, set_up
 from bidual.models import KNR, is_refitted
 from bidual.planners import control
@@ -124,3 +127,25 @@ def test_a_map_in_other_units_is_told_from_another_map(episodes):
     bent[0, 0] *= 1.1
     for frequencies in (bent, -fitted.frequencies, fitted.frequencies * np.nan):
         assert not is_refitted(replace(fitted, frequencies=frequencies), before.phi)
+
+
+@pytest.mark.parametrize("name", VECTORS_BY_NAME)
+def test_files_for_gymnasiums_classics_can_be_learned(name, tmp_path, capsys):
+    """Their signals fit the observations, and nothing else is in the file."""
+    path = tmp_path / "own.py"
+    assert main(["new", "--vectors", name, str(path)]) == 0
+    assert f"bidual learn {path} --episodes 20" in capsys.readouterr().out
+    target = load_unknown(str(path), [], None)
+    assert target.model is None
+    setup = set_up(target.problem, target.env, None, None, delta=0.05, seed=0)
+    H, n, _ = setup.env.shape
+    limits = setup.knowledge.limits
+    random = bd.policies.ControlPolicy(bd.policies.RandomControls(H, n, *limits), *limits, setup.knowledge.discrete)
+    episode = setup.env.collect(random, Draw(0, Purpose.LEARN, 0))
+    assert np.isfinite(episode.observed).all()
+    assert episode.observed.any()
+    assert path.read_text().count("\n") < 22
+
+
+def test_one_example_at_a_time(tmp_path):
+    assert main(["new", "--env", "--vectors", "CartPole-v1", str(tmp_path / "own.py")]) == 2

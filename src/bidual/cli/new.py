@@ -11,24 +11,82 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """Declare the command."""
     parser = commands.add_parser("new", help="write a runnable example of a problem file")
     parser.add_argument("--env", action="store_true", help="an environment to learn instead of a known model to solve")
+    parser.add_argument(
+        "--vectors",
+        choices=sorted(VECTORS),
+        help="one of Gymnasium's environments with vectors to learn, with signals that suit it",
+    )
     parser.add_argument("file", type=Path, metavar="FILE.py", help="the file to write; must not exist yet")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the template, never over an existing file."""
-    template, command = (ENVIRONMENT, "learn") if args.env else (KNOWN, "solve")
+    if args.env and args.vectors:
+        raise TaskError("--env and --vectors are two examples: choose one")
+    template, command = _choose_template(args.env, args.vectors)
     if args.file.suffix != ".py":
         raise TaskError(f"the file name must end in .py, like my_problem.py; got {args.file}")
     if not args.file.parent.is_dir():
         raise TaskError(f"the folder {args.file.parent} does not exist: create it first")
     try:
         with args.file.open("x") as file:
-            file.write(template.format(name=args.file.name))
+            file.write(template.replace("{name}", args.file.name))
     except FileExistsError:
         raise OutputError(f"{args.file} exists already and was left alone: choose another name") from None
-    show(f"wrote {args.file}; {command} it with: bidual {command} {args.file}")
+    few = " --episodes 20 --evaluation 10 --out results" if args.vectors else ""
+    show(f"wrote {args.file}; {command} it with: bidual {command} {args.file}{few}")
     return 0
+
+
+def _choose_template(env: bool, vectors: str | None) -> tuple[str, str]:
+    """Return the text of the file, with {name} for its own, and the command that runs it."""
+    if vectors is None:
+        text, command = (ENVIRONMENT, "learn") if env else (KNOWN, "solve")
+        return text.replace("{{", "{").replace("}}", "}"), command
+    what, sense, name, signal, ends, horizon = VECTORS[vectors]
+    parts = {"what": what, "env": vectors, "sense": sense, "name": "{name}", "signal": name, "text": signal}
+    return CONTROLS.format(**parts, ends=ends, horizon=horizon), "learn"
+
+
+# What to do, sense, name and text of a signal, its bounds and the steps of an episode.
+VECTORS = {
+    "CartPole-v1": (
+        *("Balance a pole near the middle of a track", "Maximize", "upright"),
+        *("cos(next_obs[2]) - 0.1 * next_obs[0]**2 - where(abs(next_obs[2]) > 0.2, 1, 0)", "-3.0, 1.0", 200),
+    ),
+    "MountainCar-v0": (
+        *("Drive out of a valley with a weak engine", "Minimize", "left"),
+        *("maximum(0.5 - next_obs[0], 0)", "0.0, 1.7", 200),
+    ),
+    "Acrobot-v1": (
+        *("Swing the lower of two links up", "Maximize", "height"),
+        *("-next_obs[0] - (next_obs[0] * next_obs[2] - next_obs[1] * next_obs[3])", "-2.0, 2.0", 200),
+    ),
+    "Pendulum-v1": (
+        *("Swing a pendulum up and keep it there", "Minimize", "cost"),
+        *("arctan2(obs[1], obs[0])**2 + 0.1 * obs[2]**2 + 0.001 * control[0]**2", "0.0, 17.0", 200),
+    ),
+}
+
+CONTROLS = '''\
+"""{what}: {env}.
+
+Learn with: bidual learn {name} --episodes 20 --evaluation 10 --out results
+"""
+
+import cvxpy as cp
+
+import bidual as bd
+
+env = "{env}"  # without a model: its law is a regression on features in units of what is seen
+
+# A signal is text, or a function in jax.numpy, of obs, control and next_obs, with its bounds. Actions that have numbers
+# are vectors with a single 1. After the end of an episode a signal is 0.
+{signal} = bd.features.signal("{text}", {ends})
+x = bd.features.computed({signal}={signal}).embedding({horizon}, total=True)
+problem = bd.Problem(cp.{sense}(x.{signal}))
+'''
 
 
 KNOWN = '''\
