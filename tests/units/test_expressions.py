@@ -155,3 +155,9 @@ def test_forged_recipes_are_refused(tmp_path, place, forged):
     archive.write(tmp_path / "forged.bidual", CONTROLS, {"members": members}, arrays)
     with pytest.raises(bd.ArchiveError):
         bd.load(tmp_path / "forged.bidual")
+
+
+@pytest.mark.parametrize("name", ["acrobot", "cartpole-effort", "mountain-car", "pendulum", "pendulum-spread"])
+def test_tasks_are_written_so_that_their_policies_need_no_signals(name):
+    features = bd.tasks.find(name).build().problem.embedding.features
+    assert all(one.recipe is not None for one in features.signals)

@@ -43,10 +43,7 @@ CART, POLE, BESIDE, ABOVE, INERTIA = 10.471975511966, 5.018591641363, 0.0005, 0.
 DAMPING, GEAR, GRAVITY, POLE_STEP, POLE_REPEAT = 1.0, 100.0, 9.81, 0.02, 2
 
 
-def effort(x: Float[Any, "n"], u: Float[Any, "m"], y: Float[Any, "n"]) -> Float[Any, ""]:
-    """Compute the squared size of the control, as a signal."""
-    del x, y
-    return u @ u
+EFFORT = "control @ control"  # the squared size of the control, as a signal
 
 
 def step_integrator(s: Float[Any, "2"], u: Float[Any, "1"]) -> Float[Any, "2"]:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._lc3_laws import LINK_STEP, step_observed_acrobot
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -28,6 +28,8 @@ def _joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
     return np.stack([np.zeros_like(middle), middle, middle + along])
 
 
+# The heights of upper and lower link, -cos(first) and -cos(first + second): each between -1 and 1.
+_HEIGHT = "-next_obs[0] - (next_obs[0] * next_obs[2] - next_obs[1] * next_obs[3])"
 _PICTURE = Picture(
     _NAMES,
     ("torque",),
@@ -64,12 +66,7 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(height=signal(_height, -2.0, 2.0), effort=signal(effort, 0.0, 1.0))
-
-
-def _height(x: Float[Array, "6"], u: Float[Array, "1"], y: Float[Array, "6"]) -> Float[Array, ""]:
-    """Return the heights of upper and lower link, -cos(first) and -cos(first + second): each between -1 and 1."""
-    return -y[0] - (y[0] * y[2] - y[1] * y[3])
+    return computed(height=signal(_HEIGHT, -2.0, 2.0), effort=signal(SQUARED, 0.0, 1.0))
 
 
 def _explorer(plans: int) -> "Controls":

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._lc3_laws import CART_STEP, HALF, step_cartpole
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bidual.loop.explorers import Controls
 
 LAW = partial(step_cartpole, xp=jnp)  # for planners that know it
-_AWAY = 0.01  # the cost of a squared metre from the middle
+_UPRIGHT = "cos(next_obs[2]) - 0.01 * next_obs[0] ** 2"  # less the cost of being away from the middle
 _LEAST = -2.0  # upside down, ten metres away: no step costs more
 
 
@@ -56,11 +56,7 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(upright=signal(_upright, _LEAST, 1.0), effort=signal(effort, 0.0, 1.0))
-
-
-def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    return jnp.cos(y[2]) - _AWAY * y[0] ** 2
+    return computed(upright=signal(_UPRIGHT, _LEAST, 1.0), effort=signal(SQUARED, 0.0, 1.0))
 
 
 def _explorer(plans: int) -> "Controls":

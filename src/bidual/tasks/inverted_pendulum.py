@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, linear, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, effort, step_inverted_pendulum
+from bidual.tasks._control_laws import EFFORT as SQUARED
+from bidual.tasks._control_laws import POLE_REPEAT, POLE_STEP, step_inverted_pendulum
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _signals() -> Computed:
     return computed(
         upright=signal(_upright, 0.0, 1.0),
         swing=signal(_swing, 0.0, 20.0),
-        effort=signal(effort, 0.0, _STRONGEST**2),
+        effort=signal(SQUARED, 0.0, _STRONGEST**2),
     )
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, linear, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 from bidual.tasks.lqr import FORCE, NOISE, exact
 
@@ -50,7 +50,7 @@ def _signals() -> Computed:
     return computed(
         position=signal(_position, -FARTHEST, FARTHEST),
         square=signal(_square, 0.0, FARTHEST**2),
-        effort=signal(effort, 0.0, FORCE**2),
+        effort=signal(SQUARED, 0.0, FORCE**2),
     )
 
 

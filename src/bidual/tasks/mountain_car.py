@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._lc3_laws import FASTEST, LEFT, RIGHT, step_mountain_car
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
@@ -60,11 +60,7 @@ def _task(problem: Problem, plans: int) -> Task:
 
 
 def _signals() -> Computed:
-    return computed(position=signal(_position, LEFT, RIGHT), effort=signal(effort, 0.0, 1.0))
-
-
-def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
-    return y[0]
+    return computed(position=signal("next_obs[0]", LEFT, RIGHT), effort=signal(SQUARED, 0.0, 1.0))
 
 
 def _explorer(plans: int) -> "Controls":

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import DENSE, effort
+from bidual.tasks._control_laws import DENSE
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -46,13 +46,9 @@ def _task(problem: Problem, explorer: "Controls") -> Task:
 
 def _signals() -> Computed:
     return computed(
-        distance=signal(_distance, 0.0, float(_DEAREST)),
-        effort=signal(effort, 0.0, DENSE.torque**2),
+        distance=signal("arctan2(obs[1], obs[0]) ** 2 + 0.1 * obs[2] ** 2", 0.0, float(_DEAREST)),
+        effort=signal(SQUARED, 0.0, DENSE.torque**2),
     )
-
-
-def _distance(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return jnp.arctan2(x[1], x[0]) ** 2 + 0.1 * x[2] ** 2
 
 
 def _explorer() -> "Controls":

@@ -13,7 +13,8 @@ from bidual._base.errors import TaskError
 from bidual.models import KNR
 from bidual.problem.features import computed, fourier, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import SPARSE, effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
+from bidual.tasks._control_laws import SPARSE
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def pendulum_sparse_effort(budget: float = 20.0, horizon: int = 100) -> Task:
     """Maximise the sum of rewards near the top with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
-    signals = computed(reward=signal(_reward, 0.0, 1.0), effort=signal(effort, 0.0, SPARSE.torque**2))
+    signals = computed(reward=signal(_reward, 0.0, 1.0), effort=signal(SQUARED, 0.0, SPARSE.torque**2))
     x = signals.embedding(horizon, total=True)
     return _task(Problem(cp.Maximize(x.reward), {"effort": x.effort <= open_limit("budget", budget)}))
 

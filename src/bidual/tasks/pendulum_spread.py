@@ -8,7 +8,8 @@ from jaxtyping import Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, rbf, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import DENSE, SPARSE, PendulumLaw, effort
+from bidual.tasks._control_laws import DENSE, SPARSE, PendulumLaw
+from bidual.tasks._control_laws import EFFORT as SQUARED
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _task(law: PendulumLaw, budget: float, horizon: int) -> Task:
 
 
 def _signals(law: PendulumLaw) -> Computed:
-    return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(effort, 0.0, law.torque**2))
+    return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(SQUARED, 0.0, law.torque**2))
 
 
 def _explorer() -> "Controls":

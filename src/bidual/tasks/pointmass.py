@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 from bidual.models import KNR
 from bidual.problem.features import Computed, computed, fourier, rbf, signal
 from bidual.problem.modelling import Problem
-from bidual.tasks._control_laws import STEP, effort
+from bidual.tasks._control_laws import EFFORT as SQUARED
+from bidual.tasks._control_laws import STEP
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _task(problem: Problem) -> Task:
 def _signals() -> Computed:
     return computed(
         distance=signal(_distance, 0.0, _FARTHEST),
-        effort=signal(effort, 0.0, 2.0),
+        effort=signal(SQUARED, 0.0, 2.0),
         obstacle=signal(_obstacle, 0.0, 1.0),
         places=rbf(centres(), WIDTH, of=(0, 1)),
     )

@@ -55,7 +55,7 @@ def read_expression(text: str) -> Callable[[Array, Array, Array], Array]:
 
     def evaluate(obs: Array, control: Array, next_obs: Array) -> Array:
         try:
-            return jnp.asarray(node({"obs": obs, "control": control, "next_obs": next_obs}))
+            return jnp.asarray(node({"obs": obs, "control": control, "next_obs": next_obs}), next_obs.dtype)
         except (TypeError, ValueError, IndexError, ArithmeticError) as error:
             sizes = ", ".join(
                 f"{name} {len(one)}" for name, one in zip(_VARIABLES, (obs, control, next_obs), strict=True)
