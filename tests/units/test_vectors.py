@@ -138,6 +138,7 @@ def test_files_for_gymnasiums_classics_can_be_learned(name, tmp_path, capsys):
     target = load_unknown(str(path), [], None)
     assert target.model is None
     setup = set_up(target.problem, target.env, None, None, delta=0.05, seed=0)
+    assert (setup.knowledge.declared, setup.explorer.execution) == (VECTORS, control.Mpc(5, 100))
     H, n, _ = setup.env.shape
     limits = setup.knowledge.limits
     random = bd.policies.ControlPolicy(bd.policies.RandomControls(H, n, *limits), *limits, setup.knowledge.discrete)

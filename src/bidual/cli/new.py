@@ -56,8 +56,8 @@ VECTORS = {
         *("cos(next_obs[2]) - 0.1 * next_obs[0]**2 - where(abs(next_obs[2]) > 0.2, 1, 0)", "-3.0, 1.0", 200),
     ),
     "MountainCar-v0": (
-        *("Drive out of a valley with a weak engine", "Minimize", "left"),
-        *("maximum(0.5 - next_obs[0], 0)", "0.0, 1.7", 200),
+        *("Drive out of a valley with a weak engine", "Maximize", "position"),
+        *("next_obs[0]", "-1.2, 0.6", 200),
     ),
     "Acrobot-v1": (
         *("Swing the lower of two links up", "Maximize", "height"),
