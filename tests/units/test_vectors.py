@@ -141,7 +141,9 @@ def test_files_for_gymnasiums_classics_can_be_learned(name, tmp_path, capsys):
     assert (setup.knowledge.declared, setup.explorer.execution) == (VECTORS, control.Mpc(5, 100))
     H, n, _ = setup.env.shape
     limits = setup.knowledge.limits
-    random = bd.policies.ControlPolicy(bd.policies.RandomControls(H, n, *limits), *limits, setup.knowledge.discrete)
+    random = bd.policies.ControlPolicy(
+        bd.policies.RandomControls(H, n, *limits), *limits, discrete=setup.knowledge.discrete
+    )
     episode = setup.env.collect(random, Draw(0, Purpose.LEARN, 0))
     assert np.isfinite(episode.observed).all()
     assert episode.observed.any()
