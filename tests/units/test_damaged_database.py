@@ -84,6 +84,18 @@ def test_no_flipped_bit_changes_a_number_silently(whole, copy, caplog, part):
         assert caplog.records or (found == numbers and listed == entries), (place, bit)
 
 
+def test_a_number_in_the_place_of_another_is_noticed(whole, copy, caplog):
+    """A flip in the list of a page's rows can make one of them appear twice: each is as it was written, one is lost."""
+    data, before = bytearray((whole / "bidual.sqlite").read_bytes()), _numbers(bd.runs.read(whole))
+    size = int.from_bytes(data[16:18], "big")
+    leaves = [page for page in range(size, len(data), size) if data[page] == 10]
+    leaf = max(leaves, key=lambda page: int.from_bytes(data[page + 3 : page + 5], "big"))  # of numbers: most have many
+    data[leaf + 14 : leaf + 16] = data[leaf + 12 : leaf + 14]
+    (copy / "bidual.sqlite").write_bytes(data)
+    assert len(_numbers(bd.runs.read(copy))) == len(before) - 1
+    assert "damaged and left out" in caplog.text
+
+
 def test_a_damaged_entry_is_named_and_hides_no_other(copy, caplog, capsys):
     _change(copy, "UPDATE runs SET episodes = 2000 WHERE name = 'a'")
     assert main(["runs", str(copy)]) == 0

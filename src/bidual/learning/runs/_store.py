@@ -162,7 +162,7 @@ class Store:
         """Read one series; return with it how many of its numbers are damaged."""
         episodes, values, damaged = array("q"), array("d"), 0
         for episode, value, intact in self._numbers(number, series_seed(run, name)):
-            if intact:
+            if intact and not (episodes and episode <= episodes[-1]):  # a row that appears twice hides another
                 episodes.append(episode)
                 values.append(value)
             else:
