@@ -34,7 +34,7 @@ import bidual as bd
 from bidual._base.types import Episode
 from bidual.learning.setup import set_up
 from bidual.models import ClassKnowledge, Factors, Layout, Plausible
-from bidual.models.classes._likelihood import add_episodes, no_likelihoods
+from bidual.models.classes._likelihood import add_episodes, start_likelihoods
 from bidual.planners import ClassSearch
 from bidual.planners._class_search import descend_coordinates
 from bidual.planners._class_steps import ClassSteps
@@ -132,7 +132,7 @@ def likelihoods() -> list[dict[str, Any]]:
         Factors(rng.dirichlet(np.ones(d), (EACH, S, A)), rng.dirichlet(np.ones(S), (EACH, d))) for _ in range(HORIZON)
     ]
     episodes = [_episode(rng, S, A) for _ in range(BATCH)]
-    many, single = no_likelihoods(factors), no_likelihoods(factors[:1])
+    many, single = start_likelihoods(factors), start_likelihoods(factors[:1])
     one_by_one = [[episode] for episode in episodes]
     transitions = [[_first(episode)] for episode in episodes]
     table = factors[0].laws(np.arange(factors[0].count))

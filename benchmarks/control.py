@@ -41,7 +41,7 @@ import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.setup import set_up
 from bidual.loop.explorers import Controls
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Simulated, Stage
 from bidual.planners.control import (
     AbstractExecution,
@@ -58,7 +58,7 @@ from bidual.planners.control import (
     icem,
 )
 from bidual.problem.features import Computed
-from bidual.report._canvas import BLUE, GREEN, VERMILLION, new_figure
+from bidual.report._canvas import BLUE, GREEN, VERMILLION, create_figure
 from bidual.tasks import Task, acrobot, cartpole, inverted_pendulum, mountain_car, pointmass
 from bidual.tasks._control_laws import DENSE, SPARSE, step_integrator, step_observed_pendulum, step_point_mass
 
@@ -161,7 +161,7 @@ def worth(name: str, search: AbstractSearch, execution: AbstractExecution, seed:
 def run(task: Task, explorer: Controls, episodes: int, seed: int) -> Float[np.ndarray, "K p"]:
     """The sums of signals of every episode of a run."""
     setting = set_up(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return np.array([next(turns).episodes[0].observed.sum(axis=0) for _ in range(episodes)])
 
@@ -268,7 +268,7 @@ def main(parts: Iterable[str]) -> None:
 def draw(rows: list[dict[str, Any]]) -> None:
     """A column for every task: what is earned within a limit above, what is spent below."""
     names = list(BUDGETS)
-    figure = new_figure(2.5 * len(names), 4.6)
+    figure = create_figure(2.5 * len(names), 4.6)
     panels = figure.subplots(2, len(names), sharex="col")
     for name, (top, bottom) in zip(names, panels.T, strict=True):
         limit, gain, effort = np.array([[r["budget"], r["earned"], r["effort"]] for r in rows if r["task"] == name]).T

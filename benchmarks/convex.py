@@ -32,7 +32,7 @@ import bidual as bd
 from benchmarks.models import HORIZON, MODELS, start_law
 from bidual.models import Known, Layout
 from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
-from bidual.tasks.rover import rover_world
+from bidual.tasks.rover import build_rover_world
 from bidual.tasks.rover_spread import rover_entropy
 
 RESULTS = Path(__file__).parent / "results" / "convex.json"
@@ -258,7 +258,7 @@ def _power(sizes: list[object], numbers: list[object] | list[float]) -> float:
 def rover() -> dict[str, object]:
     """The rover's most entropy with a pit budget, to 1e-4, against CVXPY and Clarabel on its occupancy program."""
     task = rover_entropy()
-    mdp, _, _, cost = rover_world(0.1, task.mdp.horizon)
+    mdp, _, _, cost = build_rover_world(0.1, task.mdp.horizon)
     mu, law, rows = _occupancies(mdp)
     states, chances = mdp.successors.states[0], mdp.successors.probabilities[0]
     expected = np.sum(chances * np.take_along_axis(cost, states, axis=2), axis=2)

@@ -26,11 +26,11 @@ import numpy as np
 
 import bidual as bd
 from bidual.cli._explorer_options import find_explorer
-from bidual.learning.outputs import fresh_episodes
+from bidual.learning.outputs import run_fresh_episodes
 from bidual.loop.explorers import AbstractExplorer
 from bidual.models import SETS, EnvironmentFacts, Tabular
-from bidual.planners import optimistic_planner_for
-from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure
+from bidual.planners import choose_optimistic_planner
+from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, create_figure
 from bidual.tasks import Task
 from bidual.world.envs import Simulator
 from bidual.world.policies import MarkovPolicy
@@ -151,8 +151,8 @@ def _plan_milliseconds(set_: str, *, declared: bool, seed: int) -> float:
     model = Tabular(mdp if declared else None, set=set_)
     knowledge = model.start(EnvironmentFacts(pieces, H, mdp.actions, 0.025, np.zeros(S, dtype=bool), mdp.initial))
     anything = MarkovPolicy(np.full((H, S, A), 1 / A))  # 2500 episodes: about a hundred samples of every row
-    knowledge = knowledge.update(*fresh_episodes(Simulator(mdp), anything, seed, 0, 2500))
-    plan, theta = optimistic_planner_for(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    knowledge = knowledge.update(*run_fresh_episodes(Simulator(mdp), anything, seed, 0, 2500))
+    plan, theta = choose_optimistic_planner(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
     plan(knowledge.confidence_set, knowledge.layout, theta)  # compiles
     started = time.process_time()
     for _ in range(100):
@@ -164,7 +164,7 @@ def figure() -> None:
     """Regret and violation over the episodes of riverswim, for the explorers that say the most."""
     rows = {row["explorer"]: row for row in json.loads(RESULTS.read_text())["regret"]}
     colours = {"alternating": BLUE, "optimistic": GREEN, "paper": VERMILLION, "paper, literal": ORANGE}
-    drawn = new_figure(9.0, 4.0)
+    drawn = create_figure(9.0, 4.0)
     panels = (("regret", "regret of the mixture"), ("positive violation", "violation, positive parts"))
     for axes, (series, title) in zip(drawn.subplots(1, 2), panels, strict=True):
         for name, colour in colours.items():

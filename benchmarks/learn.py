@@ -30,9 +30,9 @@ import numpy as np
 import bidual as bd
 from bidual._base.types import Episode
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import EnvironmentFacts, Tabular
-from bidual.planners import optimistic_planner_for
+from bidual.planners import choose_optimistic_planner
 from bidual.tasks import Task
 from bidual.world.envs import Step, gymnasium_environment
 from bidual.world.mdp._toy_text import Transition
@@ -165,7 +165,7 @@ def speed() -> list[dict[str, Any]]:
 
 def _loop_seconds(task: Task, seed: int) -> float:
     setting = set_up(task.problem, task.mdp, declared(task), None, delta=0.05, seed=seed)
-    start = first_state(setting.program, setting.explorer, setting.knowledge)
+    start = start_state(setting.program, setting.explorer, setting.knowledge)
     started = time.process_time()
     for _ in islice(vpdpo(setting.program, setting.env, setting.explorer, start, seed=seed), 10_000):
         pass
@@ -199,7 +199,7 @@ def _plan_milliseconds(S: int, H: int, seed: int) -> float:
                 path[1] = arrival
                 step = Episode(path[:2].copy(), np.array([a]), np.zeros((1, 0)))
                 knowledge = knowledge.update(step)
-    planner, theta = optimistic_planner_for(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
+    planner, theta = choose_optimistic_planner(knowledge.confidence_set), np.repeat(rng.normal(size=(1, 2)), H, axis=0)
     planner(knowledge.confidence_set, knowledge.layout, theta)  # compiles
     count = 200 if S < 400 else 20
     started = time.process_time()

@@ -27,10 +27,10 @@ import numpy as np
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
-from bidual.learning.outputs import fresh_episodes
+from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.setup import LearnSetup, set_up
 from bidual.loop.explorers import AbstractExplorer
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import AbstractKnowledge, Latent
 from bidual.tasks._lock_env import LockEnv
 
@@ -51,7 +51,7 @@ def opened(horizon: int, seed: int, model: Latent, most: int, explorer: Abstract
     """Learn the lock until five evaluations in a row are perfect, or `most` episodes are spent."""
     setting = lock_setting(horizon, seed, model, explorer)
     started, row, spent = time.perf_counter(), 0, 0
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     for turn in itertools.islice(vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed), most):
         if turn.state.episodes % EVERY == 0:
             row = row + 1 if share_opened(setting, turn.state.knowledge, spent) == 1 else 0
@@ -71,7 +71,7 @@ def lock_setting(horizon: int, seed: int, model: Latent, explorer: AbstractExplo
 def share_opened(setting: LearnSetup, knowledge: AbstractKnowledge, first: int) -> float:
     """How many of 20 clean episodes of the policy of the moment open the lock."""
     made = setting.certainty(setting.problem, knowledge, Draw(setting.seed, Purpose.PLAN, 0).generator())
-    episodes = fresh_episodes(setting.env, made.policy, setting.seed, first, CLEAN)
+    episodes = run_fresh_episodes(setting.env, made.policy, setting.seed, first, CLEAN)
     return float(np.mean([episode.observed[-1, 0] == 1 for episode in episodes]))
 
 

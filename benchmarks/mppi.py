@@ -36,7 +36,7 @@ from pytorch_mppi import MPPI  # pyright: ignore[reportMissingImports]
 from bidual.models import Simulated
 from bidual.planners.control import Exponential, Receding, Sampling
 from bidual.problem.features import computed
-from bidual.problem.features._cosine import cosine
+from bidual.problem.features._cosine import compute_cosine
 
 RESULTS = Path(__file__).parent / "results" / "mppi.json"
 REPEATS, STEPS = 3, 30
@@ -51,7 +51,7 @@ W = (RNG.normal(size=(N, D)) * 0.1 / np.sqrt(D)).astype(np.float32)
 
 def move(s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "n"]:
     """The model in JAX."""
-    return s + jnp.asarray(W) @ cosine(jnp.concatenate([s, u]) @ jnp.asarray(OMEGA) + jnp.asarray(SHIFT))
+    return s + jnp.asarray(W) @ compute_cosine(jnp.concatenate([s, u]) @ jnp.asarray(OMEGA) + jnp.asarray(SHIFT))
 
 
 def torch_move() -> Callable[[Any, Any], Any]:
@@ -106,7 +106,7 @@ def theirs(K: int, H: int) -> Callable[[np.ndarray], np.ndarray]:
 def agree() -> dict[str, float]:
     """The largest error of the cosine, and the largest difference of the models along the same fifty controls."""
     x = np.linspace(-50, 50, 200_001, dtype=np.float32)
-    error = np.abs(np.asarray(jax.jit(cosine)(x)) - np.cos(x.astype(np.float64))).max()
+    error = np.abs(np.asarray(jax.jit(compute_cosine)(x)) - np.cos(x.astype(np.float64))).max()
     s, u = jnp.ones(N), np.random.default_rng(1).uniform(-1, 1, (50, M)).astype(np.float32)
     their, step, apart = torch.ones(1, N), torch_move(), 0.0
     for control in u:

@@ -29,10 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bidual.models import Ellipsoid, LearnedDynamics, Regressed, no_moments, outer_ellipsoid, posterior
+from bidual.models import Ellipsoid, LearnedDynamics, Regressed, compute_posterior, find_outer_ellipsoid, start_moments
 from bidual.planners.control import AbstractOptimism, Bonus, Hallucinated, Mean
-from bidual.problem.features import features_of, fourier
-from bidual.problem.features._cosine import cosine
+from bidual.problem.features import compute_features, fourier
+from bidual.problem.features._cosine import compute_cosine
 
 RESULTS = Path(__file__).parent / "results" / "regulators.json"
 REPEATS, CALLS = 3, 40
@@ -48,7 +48,7 @@ def cosines() -> dict[str, Any]:
     def often(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: function(y) + x, x))
 
-    ours, theirs = often(cosine), often(jnp.cos)
+    ours, theirs = often(compute_cosine), often(jnp.cos)
     times = 1e6 / 20 * _times({"ours": lambda: ours(x), "jnp.cos": lambda: theirs(x)})
     ours_us, theirs_us = times.T
     ratios = theirs_us / ours_us
@@ -112,9 +112,9 @@ def learned(episodes: int) -> LearnedDynamics:
     """What is known of a cart with a pole after so many episodes of random pushes."""
     s, u, following = _pushes(episodes, seed=0)
     phi = fourier(FEATURES, bandwidth=4.5).build_map(N, M)
-    moments = no_moments(N, FEATURES).add(features_of(phi, s, u), following - s)
+    moments = start_moments(N, FEATURES).add(compute_features(phi, s, u), following - s)
     box = np.full(N, -10.0), np.full(N, 10.0)
-    return LearnedDynamics(posterior(moments, RIDGE, 0.01), phi, box, (np.full(M, -3.0), np.full(M, 3.0)))
+    return LearnedDynamics(compute_posterior(moments, RIDGE, 0.01), phi, box, (np.full(M, -3.0), np.full(M, 3.0)))
 
 
 def overestimates(episodes: int) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def overestimates(episodes: int) -> dict[str, Any]:
     places = {"seen": _pushes(episodes, seed=0), "elsewhere": _pushes(5, seed=1, strength=2.0)}
     row: dict[str, Any] = {"episodes": episodes, "directions": round(_directions(known), 1)}
     for where, (s, u, _) in places.items():
-        phi = features_of(known.phi, s, u)
+        phi = compute_features(known.phi, s, u)
         exact = known.posterior.sigma(phi)
         for rank in RANKS[1:]:
-            outer = _sigma(outer_ellipsoid(known.posterior, rank), phi)
+            outer = _sigma(find_outer_ellipsoid(known.posterior, rank), phi)
             row[f"{where}, rank {rank}"] = round(float(np.mean(outer / exact)), 3)
     print(row, flush=True)
     return row

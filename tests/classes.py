@@ -6,7 +6,7 @@ import numpy as np
 
 import bidual as bd
 from bidual.models import Factors, Plausible
-from bidual.models.counts._counts import no_counts
+from bidual.models.counts._counts import start_counts
 from bidual.models.counts._support import read_support
 from bidual.problem.features import Pieces
 
@@ -56,7 +56,7 @@ def random_case(
     stage[:, signals:] = 0.0
     paid = tuple((signals + i, rng.normal(size=(1, S, A, S))) for i in range(arrivals))
     pieces = Pieces(stage, paid)
-    counts_ = no_counts(support, np.zeros(0, dtype=bool), horizon)
+    counts_ = start_counts(support, np.zeros(0, dtype=bool), horizon)
     n = counts[0] * counts[1]
     truth = tuple(rng.integers(0, n, horizon).tolist())
     model = Plausible(

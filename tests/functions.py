@@ -21,7 +21,7 @@ from bidual.problem.convex import (
     Simplex,
     SquaredDistance,
 )
-from bidual.problem.modelling._compile import cone_program, conic_form
+from bidual.problem.modelling._compile import extract_conic_form, reduce_to_cones
 
 SIZE = 5
 
@@ -41,7 +41,7 @@ def sets():
 
 def cone_form(expression, y):
     """A CVXPY expression of the variable y as a cone form."""
-    return conic_form(cone_program(cp.Problem(cp.Minimize(expression))), [], [y], [])
+    return extract_conic_form(reduce_to_cones(cp.Problem(cp.Minimize(expression))), [], [y], [])
 
 
 def functions(K, seed=0):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import bidual as bd
-from bidual._base.types import at_step
+from bidual._base.types import select_step
 
 # (S, A, K, H): few, because each compiles a planner of its own.
 SHAPES = ((1, 1, 1, 1), (3, 2, 2, 2), (4, 3, 3, 5), (6, 2, 3, 4))
@@ -65,7 +65,7 @@ def flow_constraints(mdp):
     for h in range(H):
         blocks[h][h] = sp.kron(sp.eye(S), np.ones((1, A)))
         if h:
-            law = (at_step(lists.probabilities, h - 1).ravel(), at_step(lists.states, h - 1).ravel())
+            law = (select_step(lists.probabilities, h - 1).ravel(), select_step(lists.states, h - 1).ravel())
             kernel = sp.csr_matrix((*law, np.arange(S * A + 1) * K), shape=(S * A, S))
             blocks[h][h - 1] = -kernel.T
     right = np.zeros(H * S)
@@ -122,7 +122,7 @@ def simulate(policy, mdp, signal, episodes, seed):
         for h in range(mdp.horizon):
             action = actor.act(state)
             returns[episode] += signal[state, action]
-            chances = np.cumsum(at_step(lists.probabilities, h)[state, action])
+            chances = np.cumsum(select_step(lists.probabilities, h)[state, action])
             k = np.searchsorted(chances, rng.random() * chances[-1], side="right")
-            state = int(at_step(lists.states, h)[state, action, k])
+            state = int(select_step(lists.states, h)[state, action, k])
     return returns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import bidual as bd
-from bidual._base.types import Episode, at_step
+from bidual._base.types import Episode, select_step
 from bidual.models import EnvironmentFacts, Tabular
 from bidual.world.policies import embedding
 
@@ -54,9 +54,9 @@ def random_episodes(mdp, count, seed, shown=()):
         states, actions = [int(rng.choice(mdp.num_states, p=mdp.initial))], []
         for h in range(mdp.horizon):
             actions.append(int(rng.choice(np.flatnonzero(mdp.actions[states[-1]]))))
-            row = at_step(laws.probabilities, h)[states[-1], actions[-1]]
+            row = select_step(laws.probabilities, h)[states[-1], actions[-1]]
             k = rng.choice(row.size, p=row)
-            states.append(int(at_step(laws.states, h)[states[-1], actions[-1], k]))
+            states.append(int(select_step(laws.states, h)[states[-1], actions[-1], k]))
         episodes.append(episode(states, actions, shown))
     return episodes
 

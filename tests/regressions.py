@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bidual.models import LearnedDynamics, no_moments, posterior
-from bidual.problem.features import features_of
+from bidual.models import LearnedDynamics, compute_posterior, start_moments
+from bidual.problem.features import compute_features
 
 DT, SIGMA = 0.2, 0.1
 DOUBLE_INTEGRATOR = np.array([[1.0, DT, 0.0], [0.0, 1.0, DT]])  # s' = A s + B u of position and speed
@@ -16,9 +16,9 @@ def world(features, n, limits, *, discrete=False, count=60, ridge=0.1, noise=0.0
     s = rng.normal(size=(count, n))
     u = np.eye(m)[rng.integers(0, m, count)] if discrete else rng.uniform(limits[0], limits[1], (count, m))
     differences = 0.1 * np.sin(s) + 0.2 * u.sum(axis=1, keepdims=True) + noise * rng.normal(size=(count, n))
-    moments = no_moments(n, phi.sizes[2]).add(features_of(phi, s, u), differences)
+    moments = start_moments(n, phi.sizes[2]).add(compute_features(phi, s, u), differences)
     box = np.full(n, -5.0), np.full(n, 5.0)
-    return LearnedDynamics(posterior(moments, ridge, noise), phi, box, limits, discrete)
+    return LearnedDynamics(compute_posterior(moments, ridge, noise), phi, box, limits, discrete)
 
 
 def printed_radius(known, c, t, delta):

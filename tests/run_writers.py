@@ -20,7 +20,7 @@ def _without_the_rest():
         ("bidual.learning.runs", {"__path__": [str(Path(package.origin).parent / "learning" / "runs")]}),
         ("bidual.learning.setup", {"LearnSetup": object}),
         ("bidual.learning.learned", {"LearnProgress": object, "EpisodeValues": object}),
-        ("bidual.learning.outputs", {"Sums": object, "mean_embedding": None}),
+        ("bidual.learning.outputs", {"Sums": object, "average_embedding": None}),
         ("bidual.certificate", {"evaluate_at": None}),
         ("bidual.problem.convex", {}),
         ("bidual.problem.modelling", {"slice_rows": None}),

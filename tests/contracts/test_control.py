@@ -25,7 +25,7 @@ from bidual.planners.control import (
     mppi,
 )
 from bidual.planners.control._receding import Receding
-from bidual.planners.control._sampling import clip_controls, path_costs
+from bidual.planners.control._sampling import clip_controls, sum_path_costs
 from bidual.planners.control._search import Subproblem
 from bidual.problem.features import computed, fourier, linear, signal
 from bidual.world.policies import AbstractController, AffineFeedback, ControlPolicy, RandomControls
@@ -175,7 +175,7 @@ def _searched(searching, dynamics, theta, h, s, nominal):
 
 @partial(jax.jit, static_argnums=0)
 def _cost(steps, dynamics, theta, s, nominal):
-    return path_costs(Subproblem(dynamics, FEATURES, theta, jnp.asarray(steps), s), nominal[:, None])[0]
+    return sum_path_costs(Subproblem(dynamics, FEATURES, theta, jnp.asarray(steps), s), nominal[:, None])[0]
 
 
 def _pairs():

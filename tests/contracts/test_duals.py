@@ -20,7 +20,7 @@ from bidual.loop.primal_dual import primal_dual
 from bidual.models import known
 from bidual.planners import BackwardInduction
 from bidual.problem.convex import AffineProgram, VariationalProgram
-from bidual.problem.modelling import variational
+from bidual.problem.modelling import make_variational
 from bidual.problem.modelling._curved import CurvedProblem
 from bidual.problem.modelling._lower import smooth
 from bidual.solving.search import bind
@@ -65,7 +65,7 @@ def _run(dual, seed, plans):
     program, psi = bind(problem, instance.mdp)
     truth = _truth(problem, instance) if isinstance(dual, Proximal) else occupancy_optimum(problem, instance.mdp)
     if isinstance(dual, GradientAscent | FollowTheLeader):
-        program = variational(program, psi)
+        program = make_variational(program, psi)
     elif not isinstance(dual, FullyCorrective | Bracketing):
         program = CurvedProblem(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))

@@ -32,8 +32,8 @@ from bidual.loop.explorers import (
     Thompson,
 )
 from bidual.loop.explorers._explorers import AbstractReplanned
-from bidual.loop.explorers._steps import canonical
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.explorers._steps import lift_to_occupancies
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Tabular
 from bidual.planners import BackwardInduction, ExtendedValueIteration
 from bidual.problem.convex import VariationalProgram
@@ -130,7 +130,7 @@ def test_gamma_is_doubled_with_patience():
     task = rover(budget=0.2)
     setting = set_up(task.problem, task.mdp, Tabular(task.mdp), None, delta=0.1, seed=0)
     explorer = PrimalDual(GradientAscent(literal=True))
-    start = first_state(setting.program, explorer, setting.knowledge)
+    start = start_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, start, seed=0)
     states = [turn.state.memory.duals.memory for turn in itertools.islice(turns, 150)]
     assert states[-1].Gamma <= 4 * states[0].Gamma
@@ -140,7 +140,7 @@ def test_gamma_is_doubled_with_patience():
 def test_the_canonical_embedding_pays_the_same():
     """Objective and constraints of a policy, from occupancies and from its signals."""
     program, pieces = PROGRAMS["linear"], _knowledge().pieces
-    lifted = canonical(program, pieces)
+    lifted = lift_to_occupancies(program, pieces)
     assert lifted is not None  # linear, and paid by state and action
     functions, occupancies = lifted
     policy = DeterministicPolicy(np.argmax(WORLD.mdp.actions, axis=1)[None].repeat(H, axis=0), A)
@@ -148,7 +148,7 @@ def test_the_canonical_embedding_pays_the_same():
     expected_f, expected_g = program.values(embedding(WORLD.mdp, pieces.psi, policy))
     np.testing.assert_allclose([f, *g], [expected_f, *expected_g], rtol=1e-12)
     assert functions.f.function.lipschitz == pytest.approx(np.linalg.norm(COST) * np.sqrt(H))
-    assert canonical(PROGRAMS["convex"], pieces) is None
+    assert lift_to_occupancies(PROGRAMS["convex"], pieces) is None
 
 
 def test_random_actions_are_as_many_as_asked_for():

@@ -7,7 +7,7 @@ import pytest
 import bidual as bd
 from bidual.models import AbstractDynamics, AbstractModel, EnvironmentFacts, Known, Latents, LinearLaws, known
 from bidual.planners.control import Among
-from bidual.world.mdp._mdp import reachable
+from bidual.world.mdp._mdp import find_reachable
 from tests.classes import around
 
 
@@ -75,7 +75,7 @@ def test_only_reachable_states_are_kept():
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 9])
 def test_reachable_counts_steps(horizon):
-    np.testing.assert_array_equal(np.flatnonzero(reachable(_corridor(horizon))), np.arange(min(horizon, 5)))
+    np.testing.assert_array_equal(np.flatnonzero(find_reachable(_corridor(horizon))), np.arange(min(horizon, 5)))
 
 
 def test_reachable_follows_the_law_of_each_step():
@@ -83,7 +83,7 @@ def test_reachable_follows_the_law_of_each_step():
     stay, jump = np.eye(3)[:, None, :], np.zeros((3, 1, 3))
     jump[:, 0, 2] = 1.0
     mdp = bd.TabularMDP(np.stack([stay, jump, stay]), 0, 3)
-    np.testing.assert_array_equal(np.flatnonzero(reachable(mdp)), [0, 2])
+    np.testing.assert_array_equal(np.flatnonzero(find_reachable(mdp)), [0, 2])
 
 
 def test_pruning_changes_no_answer():

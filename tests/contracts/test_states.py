@@ -15,7 +15,7 @@ from bidual.learning.learned import LearnProgress
 from bidual.learning.learner import Learner
 from bidual.learning.runs import pack_state, unpack_state
 from bidual.learning.setup import set_up
-from bidual.learning.state import initial_learn_state
+from bidual.learning.state import start_learn_state
 from bidual.loop.explorers import PlanMixture
 from bidual.loop.explorers._replanning import ReplanState
 from bidual.loop.vpdpo import vpdpo
@@ -47,7 +47,7 @@ class Run:
     def __init__(self, explorer, model="declared"):
         problem, env = (LOCK.problem, LOCK.env) if model == "latent" else (RIVER.problem, RIVER.mdp)
         self.setting = set_up(problem, env, MODELS[model], explorer, delta=0.1, seed=3)
-        self.first = initial_learn_state(self.setting)
+        self.first = start_learn_state(self.setting)
 
     def after(self, learn_state, count):
         """The turns of so many more episodes, and the course after them."""
@@ -102,7 +102,7 @@ class Controlled(Run):
         problem = bd.Problem(cp.Minimize(objective), {"effort": x.effort <= 2.0})
         model, explorer = bd.models.KNR(linear(), noise=0.02), copy.deepcopy(CONTROLS[name])
         self.setting = set_up(problem, Slider(), model, explorer, delta=0.1, seed=3)
-        self.first = initial_learn_state(self.setting)
+        self.first = start_learn_state(self.setting)
 
 
 @pytest.mark.parametrize("name", ["receding", pytest.param("convex", marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import bidual as bd
-from bidual.cli._options import Options, unknown_of
+from bidual.cli._options import Options, load_declared
 from bidual.models import LowRank
 
 LOCK = ("lock-discrete", "--set", "horizon=2", "--episodes", "20", "--evaluation", "5")
@@ -85,10 +85,10 @@ def test_the_papers_loop_over_a_class_is_its_algorithm():
         None: "one-rollout",
     }
     for dual, collection in loops.items():
-        model = unknown_of(Options("lock-discrete", dual=dual)).model
+        model = load_declared(Options("lock-discrete", dual=dual)).model
         assert isinstance(model, LowRank)
         assert (model.collection, model.set) == (collection, "paper" if collection == "paper" else "likelihood")
-    likely = unknown_of(Options("lock-discrete", dual="paper", confidence="likelihood")).model
+    likely = load_declared(Options("lock-discrete", dual="paper", confidence="likelihood")).model
     assert isinstance(likely, LowRank)
     assert (likely.collection, likely.set) == ("paper", "likelihood")
 

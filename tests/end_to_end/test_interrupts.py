@@ -38,7 +38,7 @@ def timeless(text):
 
 # By what is interrupted there, at which call of it, and whether the run is stored by then.
 PHASES = {
-    "loading the task": ("bidual.cli.learn.unknown_of", 1, False),
+    "loading the task": ("bidual.cli.learn.load_declared", 1, False),
     "setting up": ("bidual.learning.learn.set_up", 1, False),
     "opening the folder": ("bidual.learning.runs._writer.RunLock", 1, False),
     "opening the database": ("bidual.learning.runs._writer.Store", 1, False),

@@ -11,8 +11,8 @@ import pytest
 
 import bidual as bd
 from bidual.certificate import EstimateRows, Estimates, evaluate_at
-from bidual.certificate._class import least_over_class
-from bidual.certificate._within import extreme_values
+from bidual.certificate._class import bound_least_over_class
+from bidual.certificate._within import bound_extreme_values
 from tests.classes import random_case
 from tests.laws.test_class_search import KINDS
 
@@ -49,7 +49,7 @@ def test_a_linear_cost_of_a_policy_has_its_exact_least_value(kind, seed):
     case = random_case(seed, **{"horizon": 3, **KINDS[kind]})
     table, psi = random_policy(case, seed), embeddings(case, random_policy(case, seed))
     theta = np.random.default_rng([3, seed]).normal(size=psi.shape[1:])
-    least = least_over_class(case.model, case.pieces, theta, np.abs(theta), 1, table)
+    least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1, table)
     exact = np.tensordot(psi, theta, axes=2).min()
     assert 0 < least.error < 1e-10
     assert abs(least.value - exact) <= 1e-12
@@ -59,7 +59,7 @@ def test_where_combinations_are_too_many_the_bound_is_below_all_of_them():
     case = random_case(4, counts=(4, 4), horizon=5)
     table, rng = random_policy(case, 0), np.random.default_rng(0)
     theta = rng.normal(size=(5, 2))
-    least = least_over_class(case.model, case.pieces, theta, np.abs(theta), 1, table)
+    least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1, table)
     some = rng.integers(0, 16, (300, 5))
     values = [np.vdot(theta, embedding(case, table, one, case.model.initial)) for one in some]
     assert least.value <= min(values)
@@ -87,7 +87,7 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
     program, table = convex_program(case, CURVES[curve]), random_policy(case, 1)
     monkeypatch.setattr("bidual.certificate._within._MOST", 100 if few else 10)
     nothing = EstimateRows(np.zeros(0, dtype=np.int64), np.zeros((0, 3, 2)), np.zeros(0), np.zeros((0, 3, 2)), 0)
-    lower, upper = extreme_values(program, nothing, table, case.model, case.pieces)
+    lower, upper = bound_extreme_values(program, nothing, table, case.model, case.pieces)
     values = np.array([evaluate_at(program, psi) for psi in embeddings(case, table)])
     assert np.all(upper >= values.max(axis=0))
     assert np.all(lower <= values.min(axis=0))

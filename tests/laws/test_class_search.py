@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bidual.certificate._class import least_over_class
+from bidual.certificate._class import bound_least_over_class
 from bidual.planners import ClassSearch
 from bidual.planners._class_steps import ClassSteps
 from tests.classes import random_case
@@ -86,7 +86,7 @@ def test_the_checker_finds_the_minimum_too(kind, seed):
     """From below, and to rounding where all combinations can be followed; it shares no code with the planner."""
     case = random_case(seed, **KINDS[kind])
     theta = costs(case, seed)
-    least = least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
+    least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
     assert 0 < least.error <= 1e-11
     assert least.value - least.error <= dense_minimum(case, theta)
     assert abs(least.value - dense_minimum(case, theta)) <= 1e-12
@@ -96,7 +96,7 @@ def test_the_checker_relaxes_where_there_are_too_many():
     """Then it is below the minimum, and not below the rectangular relaxation."""
     case = random_case(0, (8, 3, 3), (6, 6), horizon=5)
     theta = costs(case, 0)
-    least = least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
+    least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
     rough = ClassSearch(combinations=0).search(case.model, case.layout, theta)
     assert rough.lower - 1e-12 <= least.value < rough.upper - 1e-6
 

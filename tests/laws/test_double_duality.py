@@ -6,9 +6,9 @@ import pytest
 
 import bidual as bd
 from bidual.dual._gradient_ascent import Variables, _bound
-from bidual.dual.projections import Pair, onto_ball, onto_cone
+from bidual.dual.projections import Pair, project_onto_ball, project_onto_cone
 from bidual.planners import BackwardInduction
-from bidual.problem.modelling import variational
+from bidual.problem.modelling import make_variational
 from bidual.solving.search import prepare
 from tests.helpers import occupancy_program, random_instance
 
@@ -37,13 +37,13 @@ def _made(name, seed):
     objective, limits = _families(cp.hstack(totals))[name]
     truth = cp.Problem(cp.Minimize(objective), [*flow, *limits])
     truth.solve(solver=cp.CLARABEL)
-    return variational(program, world.psi), world, truth
+    return make_variational(program, world.psi), world, truth
 
 
 def _random(program, rng):
     """A dual point within its sets."""
     f = program.f.function
-    alpha = onto_ball(rng.normal(size=program.f.rows.size) * f.lipschitz, f.lipschitz)
+    alpha = project_onto_ball(rng.normal(size=program.f.rows.size) * f.lipschitz, f.lipschitz)
     pairs = []
     for term, equal in zip(program.g, program.equality, strict=True):
         gamma = float(rng.exponential())
@@ -52,7 +52,7 @@ def _random(program, rng):
             pairs.append(Pair(gamma * term.function.weights, gamma))
         else:
             beta = rng.normal(size=term.rows.size) * gamma * term.function.lipschitz
-            pairs.append(onto_cone(beta, gamma, term.function.lipschitz, 10.0))
+            pairs.append(project_onto_cone(beta, gamma, term.function.lipschitz, 10.0))
     return Variables(alpha, tuple(pairs))
 
 
@@ -155,7 +155,7 @@ def _ascend(program, world, T, printed):
             at = pair.beta / pair.gamma
             rise = -g.value(at) + float(at @ g.gradient(at))  # d/dgamma of -gamma g(beta / gamma)
         mean, total = mean + pair.gamma / T, total + y / T
-        pair = onto_cone(pair.beta + eta * (z - x), pair.gamma + eta * rise, g.lipschitz, Gamma)
+        pair = project_onto_cone(pair.beta + eta * (z - x), pair.gamma + eta * rise, g.lipschitz, Gamma)
     return program.g[0].value(total), mean
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidual._base.types import float64
-from bidual.models import no_moments, outer_ellipsoid, posterior
+from bidual.models import compute_posterior, find_outer_ellipsoid, start_moments
 
 D = 12
 
@@ -18,7 +18,7 @@ def seen(seed, count, decay, ridge):
     rng = np.random.default_rng(seed)
     basis, _ = np.linalg.qr(rng.normal(size=(D, D)))
     phi = rng.normal(size=(count, D)) * np.exp(-decay * np.arange(D)) @ basis.T
-    known = posterior(no_moments(2, D).add(phi, rng.normal(size=(count, 2))), ridge)
+    known = compute_posterior(start_moments(2, D).add(phi, rng.normal(size=(count, 2))), ridge)
     tried = np.vstack([np.resize(phi, (20, D)) if count else np.eye(20, D), rng.normal(size=(20, D)), np.zeros((1, D))])
     return known, tried
 
@@ -51,7 +51,7 @@ situations = st.builds(
 def test_the_outer_ellipsoid_is_outside(situation, rank):
     """Up to the rounding of a difference: of numbers as large as |phi|^2 / ridge, in double precision."""
     known, phi = situation
-    outer, exact = sigmas(outer_ellipsoid(known, rank), phi) ** 2, known.sigma(phi) ** 2
+    outer, exact = sigmas(find_outer_ellipsoid(known, rank), phi) ** 2, known.sigma(phi) ** 2
     rounding = 1e-13 * np.sum(phi**2, axis=1) / known.ridge
     assert np.all(outer >= exact * (1 - 1e-10) - rounding)
     if rank >= D:
@@ -71,7 +71,7 @@ def test_the_ends_that_are_kept_are_the_best(situation, rank):
         apart = vectors[:, between] * np.sqrt(np.maximum(most - 1 / values[between], 0.0))
         return np.trace(apart.T @ weights @ apart)
 
-    ellipsoid = outer_ellipsoid(known, rank)
+    ellipsoid = find_outer_ellipsoid(known, rank)
     v, factors = ellipsoid.directions, ellipsoid.inverse - ellipsoid.rest
     matrix = ellipsoid.rest * np.eye(D) + v.T @ (factors[:, None] * v)
     found = np.sum((matrix - np.linalg.inv(weights)) * weights)
@@ -82,7 +82,7 @@ def test_the_ends_that_are_kept_are_the_best(situation, rank):
 @given(situations, st.sampled_from([None, 4]))
 def test_sigma_has_derivatives_everywhere(situation, rank):
     known, phi = situation
-    slopes = _slopes(outer_ellipsoid(known, rank), phi.astype(np.float32))
+    slopes = _slopes(find_outer_ellipsoid(known, rank), phi.astype(np.float32))
     assert np.isfinite(np.asarray(slopes)).all()
 
 
@@ -91,8 +91,8 @@ def test_in_single_precision_the_outer_ellipsoid_is_still_outside():
     rng = np.random.default_rng(0)
     frequencies, phases = rng.normal(size=(200, 5)) / 2, rng.uniform(0, 2 * np.pi, 200)
     phi = np.cos(rng.normal(size=(900, 5)) @ frequencies.T + phases) / np.sqrt(200)
-    known = posterior(no_moments(1, 200).add(phi, np.zeros((900, 1))), 0.01)
-    single = np.asarray(jax.vmap(outer_ellipsoid(known, 64).sigma)(jnp.asarray(phi, dtype=jnp.float32)))
-    double = sigmas(outer_ellipsoid(known, 64), phi)
+    known = compute_posterior(start_moments(1, 200).add(phi, np.zeros((900, 1))), 0.01)
+    single = np.asarray(jax.vmap(find_outer_ellipsoid(known, 64).sigma)(jnp.asarray(phi, dtype=jnp.float32)))
+    double = sigmas(find_outer_ellipsoid(known, 64), phi)
     np.testing.assert_allclose(single, double, rtol=1e-3)
     assert np.all(single >= known.sigma(phi) * (1 - 1e-3))

@@ -8,7 +8,7 @@ import pytest
 
 import bidual as bd
 from bidual._base import archive
-from bidual.problem.convex import Cones, ConicForm, interior, movement, repair_multipliers
+from bidual.problem.convex import Cones, ConicForm, bound_movement, find_interior, repair_multipliers
 from tests.helpers import random_instance
 
 P = np.zeros((3, 2, 3))
@@ -298,8 +298,8 @@ def test_movement_is_infinite_where_the_equations_may_have_no_solution():
         sign=np.zeros(2),
     )
     lam = np.array([1.0, 1.0])
-    assert np.isinf(movement(form, lam)[0])
-    inner = interior(form)
+    assert np.isinf(bound_movement(form, lam)[0])
+    inner = find_interior(form)
     assert inner is None or repair_multipliers(form, lam, inner) is None
 
 

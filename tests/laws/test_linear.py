@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 import bidual as bd
 from bidual._base.types import float64
-from bidual.certificate._ball import near_minimum
-from bidual.certificate._optimistic import least_over_set
+from bidual.certificate._ball import compute_near_minimum
+from bidual.certificate._optimistic import bound_least_over_set
 from bidual.models import Elliptical, LinearMDP
-from bidual.models.counts._counts import no_counts
+from bidual.models.counts._counts import start_counts
 from bidual.models.counts._support import read_support
 from bidual.planners import ExtendedValueIteration
 from bidual.planners._rows import choose_cheapest
@@ -53,7 +53,7 @@ def random_rows(seed, S=7, A=3, *, short=False):
     c = P + rng.normal(size=P.shape) * rng.choice([0.01, 0.1, 0.4], (S, A, 1))
     off = np.maximum(np.maximum(P - c, 0).sum(axis=-1), np.maximum(c - P, 0).sum(axis=-1))
     r = off * rng.choice([1 + 1e-9, 1.05, 2.0], (S, A))
-    counts = no_counts(support, np.zeros(0, dtype=bool))
+    counts = start_counts(support, np.zeros(0, dtype=bool))
     return Elliptical(counts, 0.1, np.eye(S)[0], c[None], r[None], 3.0), rng.normal(size=S) * 10
 
 
@@ -65,7 +65,7 @@ def test_rows_are_those_of_a_linear_program(seed, short):
     support = model.counts.support
     W = V[support.filled]
     planned = _cheapest(model, W)
-    value, error = near_minimum(model.centre[0], model.gain[0], W)
+    value, error = compute_near_minimum(model.centre[0], model.gain[0], W)
     assert np.asarray(planned.law).min() >= 0
     np.testing.assert_allclose(np.asarray(planned.law).sum(axis=0), 1.0, atol=1e-12)
     for s, a in np.ndindex(support.allowed.shape):
@@ -124,7 +124,7 @@ def test_plans_have_the_value_of_linear_programs_and_of_the_checker(name, initia
         expected = float(one.mdp.initial @ V) if initial else ball_reference(frequencies, radius, V)
         assert abs(made.lower - expected) <= 1e-9
         assert abs(made.value - made.lower) <= 1e-9
-        value, error = least_over_set(model, pieces, theta, np.abs(theta), 1)
+        value, error = bound_least_over_set(model, pieces, theta, np.abs(theta), 1)
         assert made.lower - 1e-9 <= value - error <= made.lower + 1e-12
 
 
@@ -137,6 +137,6 @@ def test_the_reference_notices_a_set_that_is_too_small(broken):
         centre = np.abs(centre) / np.abs(centre).sum(axis=-1, keepdims=True)
     else:
         gain = gain / 2
-    value, _ = near_minimum(centre, gain, V[model.counts.support.filled])
-    right, _ = near_minimum(model.centre[0], model.gain[0], V[model.counts.support.filled])
+    value, _ = compute_near_minimum(centre, gain, V[model.counts.support.filled])
+    right, _ = compute_near_minimum(model.centre[0], model.gain[0], V[model.counts.support.filled])
     assert np.abs(value - right).max() > 1e-2

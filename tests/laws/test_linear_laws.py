@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bidual.certificate._quadratic import least_over_laws
+from bidual.certificate._quadratic import bound_least_over_laws
 from bidual.models import LinearLaws
 from bidual.planners.control import LinearQuadratic, RiccatiLaws, RiccatiOptimist, expected
 from bidual.problem.features import quadratic, signal
@@ -58,7 +58,7 @@ def _some_law(laws, rng):
 def test_no_policy_under_any_law_of_the_set_pays_less(seed, n, m, constant):
     laws, rng = _laws(seed, n, m, constant=constant), np.random.default_rng(seed + 1)
     theta = rng.uniform(0.2, 1.0, size=(5, 2))
-    bound = least_over_laws(laws, theta, np.abs(theta), 1)
+    bound = bound_least_over_laws(laws, theta, np.abs(theta), 1)
     assert bound.error >= 0
     plan = RiccatiOptimist()(laws, None, theta)
     law = plan.actions.controller
@@ -73,7 +73,7 @@ def test_the_checker_finds_the_bound_of_the_planner(seed):
     """Its grid of prices ends at a ratio of 10^0.016, where a concave function is flat, and its margins are 1e-9."""
     laws = _laws(seed)
     theta = np.tile([1.0, 0.5], (6, 1))
-    plan, bound = RiccatiOptimist()(laws, None, theta), least_over_laws(laws, theta, np.abs(theta), 1)
+    plan, bound = RiccatiOptimist()(laws, None, theta), bound_least_over_laws(laws, theta, np.abs(theta), 1)
     assert plan.lower - 1e-3 * abs(plan.lower) <= bound.value - bound.error <= plan.lower + 1e-6 * abs(plan.lower)
 
 
@@ -81,7 +81,7 @@ def test_with_a_vanishing_set_the_bound_is_the_optimum():
     laws = _laws(3, radius=1e-7)
     theta = np.tile([1.0, 0.5], (6, 1))
     bound, plan = (
-        least_over_laws(laws, theta, np.abs(theta), 1),
+        bound_least_over_laws(laws, theta, np.abs(theta), 1),
         RiccatiOptimist()(replace(laws, radius=0.0), None, theta),
     )
     law = plan.actions.controller
@@ -91,7 +91,7 @@ def test_with_a_vanishing_set_the_bound_is_the_optimum():
 
 def test_a_larger_set_has_a_lower_bound():
     theta = np.tile([1.0, 0.5], (6, 1))
-    values = [least_over_laws(_laws(4, radius=r), theta, np.abs(theta), 1).value for r in (0.01, 0.1, 0.5, 2.0)]
+    values = [bound_least_over_laws(_laws(4, radius=r), theta, np.abs(theta), 1).value for r in (0.01, 0.1, 0.5, 2.0)]
     assert all(later < earlier for earlier, later in pairwise(values))
 
 
@@ -100,7 +100,7 @@ def test_a_set_that_is_too_small_gives_a_bound_that_a_law_undercuts():
     theta, beaten = np.tile([1.0, 0.5], (6, 1)), 0
     for seed in range(10):
         laws, rng = _laws(seed, radius=1.0), np.random.default_rng(seed)
-        bound = least_over_laws(replace(laws, radius=0.5), theta, theta, 1).value
+        bound = bound_least_over_laws(replace(laws, radius=0.5), theta, theta, 1).value
         law = RiccatiOptimist()(laws, None, theta).actions.controller
         paid = [_paid(laws, _some_law(laws, rng), law.gains, law.controls, theta) for _ in range(200)]
         beaten += min(paid) < bound
@@ -110,8 +110,8 @@ def test_a_set_that_is_too_small_gives_a_bound_that_a_law_undercuts():
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
 def test_units_of_the_cost_do_not_matter(scale):
     laws, theta = _laws(5), np.tile([1.0, 0.5], (6, 1))
-    one = least_over_laws(laws, theta, theta, 1).value
-    assert least_over_laws(laws, scale * theta, scale * theta, 1).value == pytest.approx(scale * one, rel=1e-6)
+    one = bound_least_over_laws(laws, theta, theta, 1).value
+    assert bound_least_over_laws(laws, scale * theta, scale * theta, 1).value == pytest.approx(scale * one, rel=1e-6)
 
 
 def test_nothing_is_proved_of_what_is_not_quadratic():
@@ -124,8 +124,8 @@ def test_nothing_is_proved_of_what_is_not_quadratic():
         replace(laws, limits=(np.array([-6.0]), np.array([5.0]))),  # whose square is above 25
         replace(laws, radius=np.inf),
     ):
-        assert least_over_laws(changed, theta, theta, 1).value == -np.inf
-    assert least_over_laws(laws, -theta, theta, 1).value == -np.inf  # not convex
+        assert bound_least_over_laws(changed, theta, theta, 1).value == -np.inf
+    assert bound_least_over_laws(laws, -theta, theta, 1).value == -np.inf  # not convex
 
 
 def test_a_lower_end_only_makes_dearer_what_costs():

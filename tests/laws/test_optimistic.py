@@ -17,8 +17,8 @@ from scipy.optimize import brentq, linprog
 
 import bidual as bd
 from bidual.certificate import Record, lower_bound
-from bidual.certificate._ball import ball_minimum
-from bidual.certificate._optimistic import least_over_set
+from bidual.certificate._ball import bound_ball_minimum
+from bidual.certificate._optimistic import bound_least_over_set
 from bidual.certificate.rounding import with_resolution
 from bidual.dual import ConicCorrective, FullyCorrective
 from bidual.learning.outputs import FinalBound
@@ -119,7 +119,7 @@ def test_a_ball_has_the_value_of_the_reference(rows):
 def test_the_checker_has_the_value_of_the_reference_from_below(rows):
     """What it says rounding can have added is enough, and little: some 1e-16 times y, as above."""
     frequencies, radius, W, reference = rows
-    value, lost = ball_minimum(frequencies, radius, W)
+    value, lost = bound_ball_minimum(frequencies, radius, W)
     assert np.max(np.abs(value - reference) / ranges(W)) <= 1e-10
     assert np.all(value - lost <= reference)
     assert np.max(lost / ranges(W)) <= 1e-9
@@ -462,7 +462,9 @@ def test_plans_pay_their_bound_with_allowed_actions(planned):
 def test_the_checker_agrees_with_the_planner_from_below(planned):
     """They share no code. The checker's own account of rounding is below 1e-8 here."""
     for case, theta, made, reference in planned:
-        value, error = least_over_set(case.knowledge.confidence_set, case.knowledge.pieces, theta, np.abs(theta), 1)
+        value, error = bound_least_over_set(
+            case.knowledge.confidence_set, case.knowledge.pieces, theta, np.abs(theta), 1
+        )
         assert made.lower - 1e-8 <= value - error <= made.lower + 1e-12
         assert value - error <= reference + 1e-12
         assert 0 < error <= 1e-8
@@ -732,7 +734,7 @@ def test_a_cost_with_nan_is_refused():
     case = make_case("declared", 0)
     theta = np.full((H, 2), np.nan)
     with pytest.raises(bd.CertificateError, match="NaN or infinity"):
-        least_over_set(case.knowledge.confidence_set, case.knowledge.pieces, theta, np.abs(theta), 1)
+        bound_least_over_set(case.knowledge.confidence_set, case.knowledge.pieces, theta, np.abs(theta), 1)
 
 
 def test_expected_payments_on_arrival_would_leak_what_is_not_known():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from bidual.dual._simplex import exchange_out, simplex
+from bidual.dual._simplex import exchange_out, solve_by_simplex
 from tests.helpers import scale_examples
 
 
@@ -21,7 +21,7 @@ def test_reaches_the_optimum_of_random_bounded_programs(seed, rows, columns, deg
     A[:rows, rows + 1 :] = G
     A[rows, rows + 1 :] = 1.0
     c = np.append(np.zeros(rows + 1), np.round(rng.normal(size=columns), 1))
-    vertex = simplex(A, b, c, np.arange(rows + 1))
+    vertex = solve_by_simplex(A, b, c, np.arange(rows + 1))
     expected = linprog(c, A_eq=A, b_eq=b, method="highs")
     assert expected.status == 0
     z = np.zeros(len(c))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.tasks.rover import rover_world
+from bidual.tasks.rover import build_rover_world
 
 PLAYERS = {"ascent": bd.dual.GradientAscent(Gamma=2.0), "leader": bd.dual.FollowTheLeader(Gamma=2.0)}
 
 
 def _norm_constraint():
-    mdp, _, reward, _ = rover_world(0.1, 30)
+    mdp, _, reward, _ = build_rover_world(0.1, 30)
     x = mdp.embedding(total=True, visits=True, reward=reward)
     near = cp.norm(x.visits / 30 - np.full(64, 1 / 64)) <= 0.25
     return bd.Problem(cp.Maximize(x.reward), {"near": near}), mdp

@@ -177,7 +177,7 @@ def negative_entropy(p):
 def wrong_entropies(factor):
     """Episodes that stay in one cell; how many of 2000 bounds from 30 of them are below the truth."""
     averages = np.random.default_rng(0).multinomial(30, CELLS, 2000) / 30
-    change = factor * bounds.entropy_change(5, 30)
+    change = factor * bounds.bound_entropy_change(5, 30)
     bound = [bounds.jensen(float(value), 30, change, 0.05) for value in negative_entropy(averages)]
     return np.sum(np.array(bound) < negative_entropy(CELLS))
 
@@ -185,7 +185,7 @@ def wrong_entropies(factor):
 def wrong_distances(factor):
     """The distance to a far point, of signs: as good as linear, where bounded differences are nearly sharp."""
     averages = 1 - 2 * np.random.default_rng(0).binomial(50, 0.5, 2000) / 50
-    change = factor * bounds.lipschitz_change(1.0, 2.0, 50)
+    change = factor * bounds.bound_lipschitz_change(1.0, 2.0, 50)
     bound = [bounds.jensen(abs(float(a) + 10), 50, change, 0.05) for a in averages]
     return np.sum(np.array(bound) < 10)
 

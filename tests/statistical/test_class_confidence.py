@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import bidual as bd
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import LowRank
 from bidual.models.classes._likelihood import VALID
 from tests.classes import World, world
@@ -47,7 +47,7 @@ def _knowledge(one, model, seed, episodes=EPISODES):
     problem, explorer = bd.Problem(cp.Minimize(cp.sum(x.r)), {}), bd.explorers.Thompson()
     # `learn` gives half of its probability of failure to the model.
     setting = set_up(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
-    state = first_state(setting.program, explorer, setting.knowledge)
+    state = start_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, state, seed=seed)
     return (turn.state.knowledge for turn in itertools.islice(turns, episodes))
 

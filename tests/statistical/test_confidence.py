@@ -16,16 +16,21 @@ import pytest
 from scipy.stats import binom, chi2
 
 import bidual as bd
-from bidual._base.types import at_step
+from bidual._base.types import select_step
 from bidual.learning.outputs._bound import FinalBound
-from bidual.learning.outputs._functionals import fresh_episodes
+from bidual.learning.outputs._functionals import run_fresh_episodes
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Tabular
 from bidual.models.counts import _optimistic as optimistic
 from bidual.models.counts._arrivals import NOISE, compute_arrival_rewards
-from bidual.models.counts._counts import no_counts
-from bidual.models.counts._radius import ball_radius, bernstein_limits, box_limits, l1_distance
+from bidual.models.counts._counts import start_counts
+from bidual.models.counts._radius import (
+    bound_l1_distance,
+    compute_ball_radius,
+    compute_bernstein_limits,
+    compute_box_limits,
+)
 from bidual.models.counts._support import read_support
 from bidual.problem.features import Observed, Pieces
 from bidual.tasks.riverswim import riverswim
@@ -77,7 +82,7 @@ def ever_outside_the_ball(law, radius):
     return outside.sum()
 
 
-def ever_outside_the_box(law, shrink=1.0, limits=box_limits):
+def ever_outside_the_box(law, shrink=1.0, limits=compute_box_limits):
     """Looked at after each of the first samples and then at every 5 % more of them."""
     outside, look = np.zeros(ROWS, dtype=bool), 1.0
     for n, counts in counted(law, seed=1):
@@ -93,13 +98,13 @@ def ever_too_far(law, shrink=1.0):
     """In L1, after every sample."""
     outside = np.zeros(ROWS, dtype=bool)
     for n, counts in counted(law, seed=2):
-        distance = l1_distance(np.full(ROWS, float(n)), np.full(ROWS, law.size), float(np.log(1 / DELTA)))
+        distance = bound_l1_distance(np.full(ROWS, float(n)), np.full(ROWS, law.size), float(np.log(1 / DELTA)))
         outside |= np.abs(counts / n - law).sum(axis=1) > shrink * distance
     return outside.sum()
 
 
 def radius_of_ball(counts, n):
-    return ball_radius(counts, np.full(ROWS, counts.shape[1]), float(np.log(1 / DELTA)))
+    return compute_ball_radius(counts, np.full(ROWS, counts.shape[1]), float(np.log(1 / DELTA)))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -114,13 +119,13 @@ def test_the_truth_stays_in_its_box(law):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_truth_stays_within_limits_by_variance_and_within_its_distance(law):
-    assert ever_outside_the_box(LAWS[law], limits=bernstein_limits) <= allowed(ROWS)
+    assert ever_outside_the_box(LAWS[law], limits=compute_bernstein_limits) <= allowed(ROWS)
     assert ever_too_far(LAWS[law]) <= allowed(ROWS)
 
 
 def test_closer_limits_and_shorter_distances_lose_it():
     """These sets are wide: it takes a fifth of them to be found out."""
-    assert ever_outside_the_box(LAWS["even"], 0.2, bernstein_limits) > allowed(ROWS)
+    assert ever_outside_the_box(LAWS["even"], 0.2, compute_bernstein_limits) > allowed(ROWS)
     assert ever_too_far(LAWS["even"], 0.3) > allowed(ROWS)
 
 
@@ -157,7 +162,7 @@ def ever_outside_its_ends(noise, part=1.0):
     support = read_support(
         [[[i] for _ in range(1)] for i in range(ROWS)], np.zeros(0, dtype=int), np.ones((ROWS, 1), bool)
     )
-    nothing = no_counts(support, np.array([True]))
+    nothing = start_counts(support, np.array([True]))
     pieces, mean, outside, look = Pieces(np.zeros((1, 1, ROWS, 1)), (), ((0, signal),)), -1 + 4 * MEANS[noise], 0, 1.0
     for n, sums in enumerate(np.cumsum(values, axis=0), start=1):
         if n >= look:
@@ -192,7 +197,7 @@ def curved_failures(bound):
     setting = set_up(problem, mdp, Tabular(mdp), None, delta=0.05, seed=0)
     policy = DeterministicPolicy(np.zeros((4, 3), dtype=int), 2)
     truth, _ = exact_values(problem, mdp, policy)
-    runs = [fresh_episodes(setting.env, policy, 0, 40 * i, 40) for i in range(ROWS)]
+    runs = [run_fresh_episodes(setting.env, policy, 0, 40 * i, 40) for i in range(ROWS)]
     return sum(truth > bound(setting, episodes) for episodes in runs)
 
 
@@ -284,7 +289,7 @@ def _dense(mdp):
     successors = mdp.successors
     dense = np.zeros((len(successors.probabilities), mdp.num_states, mdp.num_actions, mdp.num_states))
     for h, s, a in np.ndindex(dense.shape[:3]):
-        np.add.at(dense[h, s, a], at_step(successors.states, h)[s, a], successors.probabilities[h, s, a])
+        np.add.at(dense[h, s, a], select_step(successors.states, h)[s, a], successors.probabilities[h, s, a])
     return dense
 
 
@@ -322,7 +327,7 @@ def failures(task, set_, runs, looks):
     outside = false = 0
     for seed in range(runs):
         lost = wrong = False
-        turns = vpdpo(program, setting.env, explorer, first_state(program, explorer, setting.knowledge), seed=seed)
+        turns = vpdpo(program, setting.env, explorer, start_state(program, explorer, setting.knowledge), seed=seed)
         for turn in itertools.islice(turns, looks[-1]):
             knowledge = turn.state.knowledge
             lost |= not truth_is_inside(knowledge.confidence_set, task.truth)
@@ -373,8 +378,8 @@ def test_runs_with_smaller_sets_lose_the_truth(task, set_, monkeypatch):
 
 
 def _shrink(monkeypatch):
-    monkeypatch.setattr(optimistic, "ball_radius", lambda *rows: 0.02 * ball_radius(*rows))
-    monkeypatch.setattr(optimistic, "l1_distance", lambda *rows: 0.02 * l1_distance(*rows))
+    monkeypatch.setattr(optimistic, "compute_ball_radius", lambda *rows: 0.02 * compute_ball_radius(*rows))
+    monkeypatch.setattr(optimistic, "bound_l1_distance", lambda *rows: 0.02 * bound_l1_distance(*rows))
     for name, limits in list(optimistic._BY_ENTRY.items()):
         monkeypatch.setitem(optimistic._BY_ENTRY, name, _shrunk(limits))
 

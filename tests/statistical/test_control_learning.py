@@ -13,11 +13,11 @@ import pytest
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Simulated, Stage
 from bidual.planners.control import Regulator, embedding, law_of
 from bidual.tasks._control_laws import SPARSE, step_observed_pendulum, step_point_mass
-from bidual.tasks.pointmass import NOISE, expert_features
+from bidual.tasks.pointmass import NOISE, compute_expert_features
 
 pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def _totals(name, episodes, seed, explorer=None):
     task = bd.tasks.find(name).build()
     explorer = task.explorer if explorer is None else explorer
     setting = set_up(task.problem, task.env, task.model, explorer, delta=0.05, seed=seed)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return np.array([next(turns).episodes[0].observed.sum(axis=0) for _ in range(episodes)])
 
@@ -115,7 +115,9 @@ def test_the_point_mass_is_flown_like_the_expert(seed):
     _, effort, obstacle = true.mean(axis=0)[:3]
     assert obstacle <= 0.025
     assert 30 * effort <= 1.05 * 8.0
-    assert np.linalg.norm(true.mean(axis=0)[3:] - expert_features(30)) <= 0.04  # 0.05 and more, drawn by weights
+    assert (
+        np.linalg.norm(true.mean(axis=0)[3:] - compute_expert_features(30)) <= 0.04
+    )  # 0.05 and more, drawn by weights
     _assert_foreseen(planned, true)
 
 
@@ -136,7 +138,7 @@ def _assert_foreseen(planned, true):
 def _second_half(task, seed, episodes=128):
     """What plans expected and what their policies see in the true law, by signals: means over the steps."""
     setting = set_up(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = list(itertools.islice(vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed), episodes))
     room, still = np.ones(2), np.zeros((1, 4))
     law = Simulated(-room, room, np.full(4, NOISE), _moved)

@@ -5,7 +5,7 @@ import pytest
 
 import bidual as bd
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 
 pytest.importorskip("mujoco")
 
@@ -13,7 +13,7 @@ pytest.importorskip("mujoco")
 def _episodes(name, count, seed, **parameters):
     task = bd.tasks.find(name).build(**parameters)
     setting = set_up(task.problem, task.env, task.model, task.explorer, delta=0.05, seed=seed)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     return [next(turns).episodes[0] for _ in range(count)]
 

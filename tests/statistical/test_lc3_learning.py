@@ -14,7 +14,7 @@ import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.setup import set_up
 from bidual.loop.explorers import Controls
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Simulated, Stage
 from bidual.planners.control import Feedback, Regulator, Thompson, icem
 from bidual.world.envs import control_environment
@@ -37,7 +37,7 @@ def _learned(name, episodes, seed, explorer=None):
     """The sums of signals of every episode, and the largest of the first observed number; by its own explorer."""
     task = _built(name)
     setting = set_up(task.problem, task.env, task.model, explorer or task.explorer, delta=0.05, seed=seed)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=seed)
     runs = [next(turns).episodes[0] for _ in range(episodes)]
     return np.array([run.observed.sum(axis=0) for run in runs]), np.array(

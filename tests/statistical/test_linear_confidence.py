@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import bidual as bd
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import LinearMDP
 from tests.linear import truth_is_inside, world
 
@@ -35,7 +35,7 @@ def _looks(one, seed, **settings):
     # `learn` gives half of its probability of failure to the model.
     model = LinearMDP(one.phi, initial=one.mdp.initial, **settings)
     setting = set_up(problem, one.mdp, model, explorer, delta=2 * DELTA, seed=seed)
-    state = first_state(setting.program, explorer, setting.knowledge)
+    state = start_state(setting.program, explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, explorer, state, seed=seed)
     return (turn.state.knowledge for turn in itertools.islice(turns, 0, EPISODES, 5))
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import solve_discrete_are
 from scipy.stats import binom
 
-from bidual.models import no_moments, posterior
+from bidual.models import compute_posterior, start_moments
 from tests.regressions import DOUBLE_INTEGRATOR, SIGMA, printed_radius
 
 DELTA, EPISODES, STEPS = 0.1, 60, 20
@@ -47,14 +47,14 @@ def _episode(gain, rng):
 def _course(seed, *, full=False, ridge=1.0):
     """What is known before every episode and at the end, with |(W_hat - W) Lambda^1/2|; by draws from the posterior."""
     rng, W = np.random.default_rng(seed), DOUBLE_INTEGRATOR - (0 if full else STATES)
-    bound, moments = float(np.linalg.norm(W, 2)), no_moments(2, 3)
+    bound, moments = float(np.linalg.norm(W, 2)), start_moments(2, 3)
     for _ in range(EPISODES):
-        known = posterior(moments, ridge, SIGMA, bound)
+        known = compute_posterior(moments, ridge, SIGMA, bound)
         yield known, float(np.linalg.norm((known.mean - W) @ known.factor, 2))
         drawn = known.sample(rng, SIGMA) - (STATES if full else 0)
         phi, moved = _episode(_gain(drawn), rng)
         moments = moments.add(phi, moved + phi[:, :2] if full else moved)
-    known = posterior(moments, ridge, SIGMA, bound)
+    known = compute_posterior(moments, ridge, SIGMA, bound)
     yield known, float(np.linalg.norm((known.mean - W) @ known.factor, 2))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import bidual as bd
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.planners import control
 from bidual.planners.control import RiccatiLaws, linear_quadratic
 from tests.control_envs import Slider
@@ -43,7 +43,7 @@ def _regrets(optimism, seed):
     explorer = bd.explorers.Controls(optimism, control.icem(8, 1), control.Feedback(steps=1), rollouts=1, push=0.0)
     problem = bd.Problem(cp.Minimize(SIGNALS.embedding(H, total=True).cost))
     setting = set_up(problem, Slider(NOISE, most=20.0), MODEL, explorer, delta=0.05, seed=seed)
-    state = first_state(setting.program, explorer, setting.knowledge)
+    state = start_state(setting.program, explorer, setting.knowledge)
     regrets = []
     for turn in vpdpo(setting.program, setting.env, explorer, state, seed=seed):
         if turn.number > 1:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
-from bidual._base.types import at_step
+from bidual._base.types import select_step
 from bidual.world.envs import Simulator, gymnasium_environment
 from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests.helpers import random_instance
@@ -29,8 +29,8 @@ def _transitions(mdp, policy):
     law, state = np.zeros((H, S, A, S)), mdp.initial
     for h in range(H):
         for s, a in np.ndindex(S, A):
-            chances = state[s] * policy.table[h, s, a] * at_step(mdp.successors.probabilities, h)[s, a]
-            np.add.at(law[h, s, a], at_step(mdp.successors.states, h)[s, a], chances)
+            chances = state[s] * policy.table[h, s, a] * select_step(mdp.successors.probabilities, h)[s, a]
+            np.add.at(law[h, s, a], select_step(mdp.successors.states, h)[s, a], chances)
         state = law[h].sum(axis=(0, 1))
     return law
 

@@ -13,7 +13,7 @@ import bidual as bd
 from bidual.problem.modelling._atoms import ATOMS
 from bidual.problem.modelling._edges import EDGE
 from bidual.problem.modelling._functions import Functions
-from bidual.problem.modelling._lower import jax_functions, smooth
+from bidual.problem.modelling._lower import lower_to_jax, smooth
 from tests.helpers import random_instance
 
 ZERO = cp.Constant(0)
@@ -188,7 +188,7 @@ def test_an_atom_is_what_cvxpy_says(case):
     functions, x = _functions(case)
     expression = functions.sides[0][0]
     points = np.random.default_rng(3).uniform(case.low, case.high, (5, x.size))
-    result = jax_functions(functions)
+    result = lower_to_jax(functions)
     values, gradients = _numbers(result.rows[1:], points)
     judge = expression if case.twin is None else case.twin(x)
     for y, value, gradient in zip(points, values, gradients, strict=True):
@@ -257,7 +257,7 @@ def test_kinks_and_edges_have_finite_subgradients(case):
     expression = functions.sides[0][0]
     points = CORNERS if case.low == 0 else np.concatenate([CORNERS, -CORNERS, CORNERS - CORNERS[::-1]])
     others = np.random.default_rng(5).uniform(case.low, case.high, (40, x.size))
-    rows = jax_functions(functions).rows[1:]
+    rows = lower_to_jax(functions).rows[1:]
     values, gradients = _numbers(rows, np.concatenate([points, others]))
     values, gradients, their_values = values[: len(points)], gradients[: len(points)], values[len(points) :]
     assert np.all(np.isfinite(gradients))
@@ -288,7 +288,7 @@ def test_kinks_and_edges_have_finite_subgradients(case):
 def test_slopes_are_finite_where_values_are_not(build, infinite):
     x = cp.Variable()
     functions = Functions(build(x), (), (), (x,), ())
-    value, gradient = jax_functions(functions).gradients(np.zeros(1))
+    value, gradient = lower_to_jax(functions).gradients(np.zeros(1))
     assert value[0] == infinite
     assert np.isfinite(gradient).all()
     assert np.sign(gradient[0, 0]) == -np.sign(infinite)
@@ -306,14 +306,14 @@ def test_slopes_are_finite_where_values_are_not(build, infinite):
 )
 def test_values_are_infinite_outside_the_domain(build, infinite):
     x = cp.Variable()
-    value, gradient = jax_functions(Functions(build(x), (), (), (x,), ())).gradients(-np.ones(1))
+    value, gradient = lower_to_jax(Functions(build(x), (), (), (x,), ())).gradients(-np.ones(1))
     assert value[0] == infinite
     assert np.isfinite(gradient).all()
 
 
 def test_the_slope_of_the_entropy_at_zero():
     x = cp.Variable()
-    result = jax_functions(Functions(cp.entr(x), (), (), (x,), ()))
+    result = lower_to_jax(Functions(cp.entr(x), (), (), (x,), ()))
     assert result.gradients(np.zeros(1))[1][0, 0] == pytest.approx(-np.log(EDGE) - 1)
     assert result.gradients(np.full(1, 1e-50))[1][0, 0] == pytest.approx(-np.log(1e-50) - 1)
 
@@ -330,7 +330,7 @@ def test_curvature_is_finite_at_zero():
 
 def test_numbers_are_double_whatever_the_caller_uses():
     x = cp.Variable(2)
-    result = jax_functions(Functions(cp.norm1(x), ((cp.square(x), ZERO),), (False,), (x,), ()))
+    result = lower_to_jax(Functions(cp.norm1(x), ((cp.square(x), ZERO),), (False,), (x,), ()))
     y = np.array([1 + 1e-12, -1e-9])
     values, gradients = result.gradients(y)
     np.testing.assert_array_equal(values, result.values(y))
@@ -344,7 +344,7 @@ def test_several_images_lie_one_after_the_other():
     f = cp.norm1(a @ np.array([1.0, 2.0])) + cp.max(b)
     functions = Functions(f, ((cp.sum(a), cp.sum(b)),), (False,), (a, b), ())
     y = np.array([1.0, 2.0, 3.0, 4.0, 7.0, 6.0, 5.0])  # a by columns, then b
-    values, gradients = jax_functions(functions).gradients(y)
+    values, gradients = lower_to_jax(functions).gradients(y)
     np.testing.assert_allclose(values, [1 + 6 + 2 + 8 + 7, 10 - 18])
     np.testing.assert_allclose(gradients, [[1, 1, 2, 2, 1, 0, 0], [1, 1, 1, 1, -1, -1, -1]])
 
@@ -392,13 +392,13 @@ def test_an_unknown_atom_is_named():
     x, s = cp.Variable(2), cp.Variable(nonneg=True)
     odd = cp.perspective(cp.sum_squares(x), s)
     functions = Functions(cp.norm1(x), ((cp.norm(x), ZERO), (odd + cp.sum(x), ZERO)), (False, False), (x, s), ())
-    assert "constraint 'risk' cannot" in _warning(lambda: jax_functions(functions, ["near", "risk"]))
-    message = _warning(lambda: jax_functions(functions))
+    assert "constraint 'risk' cannot" in _warning(lambda: lower_to_jax(functions, ["near", "risk"]))
+    message = _warning(lambda: lower_to_jax(functions))
     assert "constraint 'c1' cannot" in message
     assert "the atom perspective" in message
     assert "evaluated by CVXPY instead" in message
     functions = Functions(odd, (), (), (x, s), ())
-    assert _warning(lambda: jax_functions(functions)).startswith("the objective cannot")
+    assert _warning(lambda: lower_to_jax(functions)).startswith("the objective cannot")
     assert smooth(functions) is None  # quietly: the cone form is no worse
 
 

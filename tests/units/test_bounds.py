@@ -56,7 +56,7 @@ def test_the_boundary_is_the_root_and_not_below_it(delta):
         return logsumexp(_executed.LAMBDAS * S - _executed.PSI * V + _executed.LOG_WEIGHTS) + math.log(delta)
 
     variation = np.array([0.0, 1e-3, 1.0, 30.0, 1e4, 1e9])
-    found = _executed.boundary(variation, delta)
+    found = _executed.compute_boundary(variation, delta)
     for V, S in zip(variation, found, strict=True):
         assert excess(S, V) >= 0
         assert pytest.approx(brentq(excess, 0, 1e9, args=(V,)), rel=1e-9) == S
@@ -69,7 +69,7 @@ def test_mixing_costs_little(delta):
     psi = -np.log1p(-grid) - grid
     variation = np.geomspace(1, 1e7, 30)
     best = np.array([np.min((psi * V - math.log(delta)) / grid) for V in variation])
-    ratio = _executed.boundary(variation, delta) / best
+    ratio = _executed.compute_boundary(variation, delta) / best
     assert np.all((ratio > 1) & (ratio < 1.51))
 
 
@@ -94,8 +94,8 @@ def test_executed_by_hand():
     assert state.count == 3
     assert state.mean == pytest.approx([0.5])
     assert state.variation == pytest.approx([variation], abs=MARGIN)
-    below = 0.5 - _executed.boundary(np.array([variation]), 0.7) / 3
-    above = 0.5 + _executed.boundary(np.array([variation]), 0.9) / 3
+    below = 0.5 - _executed.compute_boundary(np.array([variation]), 0.7) / 3
+    above = 0.5 + _executed.compute_boundary(np.array([variation]), 0.9) / 3
     assert state.interval(0.7, 0.9)[0] == pytest.approx(np.clip(below, 0, 1), abs=MARGIN)
     assert state.interval(0.7, 0.9)[1] == pytest.approx(np.clip(above, 0, 1), abs=MARGIN)
 
@@ -193,7 +193,7 @@ def test_the_sums_of_many_episodes_round():
     lower, upper = state.interval(0.2, 0.1)
     width = 2 * state.range.half[0]
     for end, delta in ((-lower, 0.2), (upper, 0.1)):
-        room = end[0] / width - _executed.boundary(variation, delta)[0] / count
+        room = end[0] / width - _executed.compute_boundary(variation, delta)[0] / count
         assert room == pytest.approx((2 * count + 12) * eps, rel=1e-4, abs=0.0)
 
 
@@ -262,13 +262,13 @@ def test_betting_is_near_the_exact_bound_for_coins(law):
 def test_capital_grows_with_the_mean_and_the_bound_is_where_it_is_enough(uniform, seed, delta):
     rng = np.random.default_rng(seed)
     z = rng.beta(rng.uniform(0.1, 3), rng.uniform(0.1, 3), rng.integers(1, 80))
-    bets = _betting._bets(z, delta, uniform)
-    capital = [_betting._log_capital(z, bets, m) for m in np.linspace(0, 0.999, 200)]
+    bets = _betting._compute_bets(z, delta, uniform)
+    capital = [_betting._compute_log_capital(z, bets, m) for m in np.linspace(0, 0.999, 200)]
     assert np.all(np.diff(capital) >= -1e-12)
     bound = _betting._find_smallest_refuted(z, delta, uniform)
     if bound < 1:
-        assert _betting._log_capital(z, bets, bound) >= -math.log(delta)
-        assert _betting._log_capital(z, bets, bound - 2e-10) < -math.log(delta)
+        assert _betting._compute_log_capital(z, bets, bound) >= -math.log(delta)
+        assert _betting._compute_log_capital(z, bets, bound - 2e-10) < -math.log(delta)
 
 
 def test_bets_by_hand():
@@ -278,7 +278,7 @@ def test_bets_by_hand():
     variances = [0.25, (0.25 + (1 - means[0]) ** 2) / 2]
     variances.append((2 * variances[1] + (0.25 - means[1]) ** 2) / 3)
     expected = np.sqrt([2 * math.log(20) / (3 * variance) for variance in variances])
-    assert _betting._bets(z, 0.05, uniform=False) == pytest.approx(expected[None], rel=1e-12)
+    assert _betting._compute_bets(z, 0.05, uniform=False) == pytest.approx(expected[None], rel=1e-12)
 
 
 def test_ends_of_bets_move_outward():
@@ -296,10 +296,10 @@ def test_bets_do_not_see_what_they_bet_on():
     changed = x.copy()
     changed[30:] = 1 - x[30:]
     for uniform in (False, True):
-        bets, others = (_betting._bets(samples, 0.05, uniform=uniform) for samples in (x, changed))
+        bets, others = (_betting._compute_bets(samples, 0.05, uniform=uniform) for samples in (x, changed))
         assert np.array_equal(bets[:, :31], others[:, :31])
         assert not np.array_equal(bets[:, 31:], others[:, 31:])
-    assert np.array_equal(_betting._bets(x[:20], 0.05, uniform=True), bets[:, :20])
+    assert np.array_equal(_betting._compute_bets(x[:20], 0.05, uniform=True), bets[:, :20])
 
 
 def test_sides_are_reflections_and_units_do_not_matter():
@@ -330,7 +330,7 @@ def test_drifting_samples_give_an_interval_all_the_same():
 def test_jensen_by_hand():
     assert bounds.jensen(1.5, 200, 0.01, 0.05) == pytest.approx(1.5 + 0.01 * math.sqrt(100 * math.log(20)))
     assert bounds.jensen(1.5, 200, 0.0, 0.05) >= 1.5
-    assert bounds.lipschitz_change(2.0, 3.0, 60) == pytest.approx(0.1)
+    assert bounds.bound_lipschitz_change(2.0, 3.0, 60) == pytest.approx(0.1)
     # Here the value and the radius cancel, so that the rounding that is allowed for shows.
     radius = 0.1 * math.sqrt(200 / 2 * -math.log(0.05))
     found = bounds.jensen(-1.5, 200, 0.1, 0.05)
@@ -348,7 +348,7 @@ def test_one_episode_changes_the_entropy_by_no_more(cells, n):
     rng = np.random.default_rng(0)
     others, first, second = rng.dirichlet(np.full(cells, 0.1), (3, 4000))
     before, after = ((n - 1) * others + first) / n, ((n - 1) * others + second) / n
-    change = bounds.entropy_change(cells, n)
+    change = bounds.bound_entropy_change(cells, n)
     assert np.max(np.abs(entropy(before) - entropy(after))) <= change + 1e-12
     t = min(1 / n, 1 - 1 / cells)
     certain = np.eye(cells)[0]
@@ -357,9 +357,9 @@ def test_one_episode_changes_the_entropy_by_no_more(cells, n):
 
 
 def test_the_change_of_the_entropy_falls_with_the_episodes():
-    assert bounds.entropy_change(1, 5) == 0
-    assert bounds.entropy_change(10, 1) == pytest.approx(math.log(10))
-    changes = [bounds.entropy_change(10, n) for n in range(1, 100)]
+    assert bounds.bound_entropy_change(1, 5) == 0
+    assert bounds.bound_entropy_change(10, 1) == pytest.approx(math.log(10))
+    changes = [bounds.bound_entropy_change(10, n) for n in range(1, 100)]
     assert np.all(np.diff(changes) <= 0)
 
 
@@ -382,12 +382,12 @@ def test_bounds_for_any_number_of_samples_hold_for_all_numbers_at_once():
 def test_a_capital_is_less_by_the_rounding_of_its_sum(uniform):
     """n + 8 roundings of the logarithms, and 8 for each further kind of bets."""
     z = np.random.default_rng(2).random(3000)
-    bets = _betting._bets(z, 0.05, uniform)
+    bets = _betting._compute_bets(z, 0.05, uniform)
     gains = np.log1p(np.minimum(bets, _betting.CAUTION / 0.5) * (0.5 - z))
     size, kinds = np.abs(gains).sum(axis=1).max(), len(bets)
     capital = np.logaddexp.reduce(gains.cumsum(axis=1), axis=0).max() - math.log(kinds)
     slack = np.finfo(float).eps * (3008 * size + 8 * (kinds - 1) * (1 + size))
-    assert capital - _betting._log_capital(z, bets, 0.5) == pytest.approx(slack, rel=2e-3, abs=0.0)
+    assert capital - _betting._compute_log_capital(z, bets, 0.5) == pytest.approx(slack, rel=2e-3, abs=0.0)
 
 
 def test_bounds_for_any_number_of_samples_do_not_depend_on_later_ones():
@@ -475,9 +475,9 @@ def test_rounding_is_not_an_error():
         (lambda: bounds.jensen(1.0, 0, 0.1, 0.1), "n must be at least 1; got 0"),
         (lambda: bounds.jensen(1.0, 5, -0.1, 0.1), "change must be a finite number of at least 0; got -0.1"),
         (lambda: bounds.jensen(1.0, 5, 0.1, 1.0), "delta must be strictly between 0 and 1; got 1.0"),
-        (lambda: bounds.lipschitz_change(math.nan, 1.0, 5), "lipschitz must be a finite number .* got nan"),
-        (lambda: bounds.lipschitz_change(1.0, math.inf, 5), "diameter must be a finite number .* got inf"),
-        (lambda: bounds.entropy_change(0, 5), "num_cells must be at least 1; got 0"),
+        (lambda: bounds.bound_lipschitz_change(math.nan, 1.0, 5), "lipschitz must be a finite number .* got nan"),
+        (lambda: bounds.bound_lipschitz_change(1.0, math.inf, 5), "diameter must be a finite number .* got inf"),
+        (lambda: bounds.bound_entropy_change(0, 5), "num_cells must be at least 1; got 0"),
         (lambda: bounds.Split(1.0), "delta must be strictly between 0 and 1; got 1.0"),
         (lambda: bounds.Split(math.nan), "delta must be strictly between 0 and 1; got nan"),
         (lambda: bounds.Split(0.1).evaluation(0, 1), "rounds are counted 1, 2, ...; got 0"),

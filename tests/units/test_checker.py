@@ -12,19 +12,19 @@ import scipy.sparse as sp
 import bidual as bd
 from bidual.certificate import Certificate, Evidence, Record, _affine, certify
 from bidual.certificate._cuts import cut_of
-from bidual.certificate._evaluate import check_policy, forward_error, kernels_of, roll_out
+from bidual.certificate._evaluate import bound_forward_error, check_policy, list_kernels, roll_out
 from bidual.certificate.constraints import (
     Conflict,
     Goal,
-    constraint_results,
+    derive_learned_status,
+    derive_status,
     find_conflict,
     find_constraint,
-    status_of,
-    status_of_learned,
+    list_constraint_results,
 )
 from bidual.certificate.rounding import (
     EPS,
-    value_slack,
+    bound_value_slack,
     with_planner_resolution,
     with_resolution,
     with_rounding,
@@ -156,7 +156,9 @@ def test_slacks_are_what_the_sums_need():
     factor = H * (A + K + 4) + D + 1 + 4
     peaks = np.abs(psi.signals).max(axis=(0, 2, 3))
     largest = np.sum(np.abs(program.objective) * peaks)
-    assert value_slack(evidence.mdp, psi, np.abs(program.objective)[None], 1)[0] == exactly(factor * EPS * largest)
+    assert bound_value_slack(evidence.mdp, psi, np.abs(program.objective)[None], 1)[0] == exactly(
+        factor * EPS * largest
+    )
     resolution = certify(evidence).resolution
     assert resolution.value == exactly(factor * EPS * largest + 2 * EPS * program.offset)
     rows = np.sum(np.abs(program.rows) * peaks, axis=(1, 2))
@@ -289,7 +291,7 @@ def test_two_evaluations_that_disagree_are_an_error(weights, monkeypatch):
     changed = replace(program, objective=weights[0] * program.objective, offset=0.0, rows=rows, limits=limits)
     certificate = certify(replace(evidence, program=changed))
     assert certificate.upper == certificate.value + certificate.resolution.value
-    visits, embedding = roll_out(evidence, kernels_of(evidence.mdp))
+    visits, embedding = roll_out(evidence, list_kernels(evidence.mdp))
     f, g = changed.values(embedding)
     backward, slack = (certificate.value, certificate.resolution.value) if weights[0] else (certificate.g[0], None)
     forward, slack = (f, slack) if weights[0] else (g[0], certificate.resolution.g[0])
@@ -313,10 +315,10 @@ def test_visits_that_lose_mass_are_an_error():
         (1.001, "at step 2 sum to 1.002001"),
         (1 - 0.75e-9, "at step 2"),
     ):
-        kernels = [factor * kernel for kernel in kernels_of(evidence.mdp)]
+        kernels = [factor * kernel for kernel in list_kernels(evidence.mdp)]
         with pytest.raises(bd.CertificateError, match=text):
             roll_out(evidence, kernels)
-    roll_out(evidence, [(1 - 0.25e-9) * kernel for kernel in kernels_of(evidence.mdp)])
+    roll_out(evidence, [(1 - 0.25e-9) * kernel for kernel in list_kernels(evidence.mdp)])
 
 
 def test_each_step_is_paid_by_its_own_signals_and_rows():
@@ -339,7 +341,7 @@ def test_laws_of_every_step_over_the_same_successors():
     first = mdp.successors.probabilities[0]
     law = np.stack([first, first[..., ::-1], first])
     changing = bd.TabularMDP((mdp.successors.states[0], law), mdp.initial, H)
-    kernels = kernels_of(changing)
+    kernels = list_kernels(changing)
     assert len(kernels) == H
     for s, a, k in np.ndindex(S, A, K):
         assert kernels[1][s * A + a, mdp.successors.states[0, s, a, k]] == law[1, s, a, k]
@@ -372,9 +374,9 @@ def test_a_bound_above_what_the_policy_proves_is_an_error(monkeypatch):
     evidence = small(0)
     certificate = certify(evidence)
     room = certificate.upper + float(np.abs(evidence.record.gamma) @ certificate.violations_upper)
-    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (room, 0.0))
+    monkeypatch.setattr(_affine, "_bound_dual", lambda *_: (room, 0.0))
     assert certify(evidence).lower == room
-    monkeypatch.setattr(_affine, "_dual_bound", lambda *_: (room + 1e-12, 0.0))
+    monkeypatch.setattr(_affine, "_bound_dual", lambda *_: (room + 1e-12, 0.0))
     with pytest.raises(bd.CertificateError, match="exceeds what the policy proves"):
         certify(evidence)
 
@@ -395,7 +397,7 @@ def test_the_visits_are_those_of_the_policy():
     for stationary in (True, False):
         mdp = small(5, stationary=stationary).mdp
         ways = max(np.bincount(states.ravel()).max() for states in mdp.successors.states)
-        assert forward_error(mdp, kernels_of(mdp)) == exactly(H * (ways + A + 4) * EPS)
+        assert bound_forward_error(mdp, list_kernels(mdp)) == exactly(H * (ways + A + 4) * EPS)
 
 
 def _certificate(**parts):
@@ -438,7 +440,7 @@ def test_a_status_is_what_is_proved():
     }
     for status, parts in cases.items():
         for part, gap in parts:
-            assert str(status_of(program, _certificate(**part), Goal(gap, relative=False))) == status, (part, gap)
+            assert str(derive_status(program, _certificate(**part), Goal(gap, relative=False))) == status, (part, gap)
     assert Goal(0.5, relative=True).is_met(1.0, 2.0)
     assert Goal(0.5, relative=True).is_met(-2.0, -1.0)
     assert not Goal(0.5, relative=False).is_met(1.0, 2.0)
@@ -450,7 +452,7 @@ def test_a_relative_goal_is_of_the_larger_bound():
     goal = Goal(0.5, relative=True)
     assert goal.allowed(-1.0, -2.0) == goal.allowed(-2.0, -1.0) == goal.allowed(1.0, 2.0) == 1.0
     assert goal.settled(1.0, 2.0) == goal
-    assert Goal(2.0, relative=True, floor=4.0).a_little_less() == Goal(0.99 * 2.0, relative=True, floor=0.99 * 4.0)
+    assert Goal(2.0, relative=True, floor=4.0).reduce_goal() == Goal(0.99 * 2.0, relative=True, floor=0.99 * 4.0)
     assert goal.floor == 0.0
     floor = Goal(0.5, relative=True, floor=3.0)
     assert floor.settled(-1.0, 1.5) == Goal(3.0 * (1 + 1e-9), relative=False)
@@ -465,7 +467,7 @@ def test_of_entries_that_differ_by_rounding_the_first_is_named(scale, bound):
         g = np.array([0.0, scale * (1 - difference), scale])
         line = Line("a", "<=", 1.0, np.array([0.0, bound, 0.0]))
         both = {"g": g, "violations": g, "violations_upper": g}
-        (found,) = constraint_results([line], _certificate(**both), None)
+        (found,) = list_constraint_results([line], _certificate(**both), None)
         assert found.value == (line.bounds + g)[entry]
         assert found.violation == found.violation_upper == g.max()
 
@@ -475,22 +477,22 @@ def test_a_vector_constraint_is_reported_by_its_worst_entry():
     parts = {"g": g, "violations": np.abs(g), "violations_upper": np.abs(g)}
     for sense, sign, value in (("==", 1.0, -2.0), ("<=", 1.0, 1.0), (">=", -1.0, -1.0)):
         line = Line("a", sense, sign, np.zeros(2))
-        found, *_ = constraint_results([line], _certificate(**parts), np.array([0.5, 0.25]), room)
+        found, *_ = list_constraint_results([line], _certificate(**parts), np.array([0.5, 0.25]), room)
         assert (found.value, found.tolerance, found.price) == (value, 3e-9, 0.75)
-        (plain,) = constraint_results([line], _certificate(**parts), None)
+        (plain,) = list_constraint_results([line], _certificate(**parts), None)
         assert (plain.tolerance, plain.price, plain.prices) == (0.0, None, None)
     large = {name: 1e6 * np.abs(g[::-1]) for name in parts}  # a tie is nothing beside it
-    (found,) = constraint_results([Line("a", "<=", 1.0, np.zeros(2))], _certificate(**large), None)
+    (found,) = list_constraint_results([Line("a", "<=", 1.0, np.zeros(2))], _certificate(**large), None)
     assert found.value == 2e6
 
 
 def test_a_learned_status_has_no_tolerance():
     tiny = np.array([1e-300, 0.0])
-    assert str(status_of_learned(_certificate(violations_upper=tiny), 0.1, 0.5)) == "undecided"
-    assert str(status_of_learned(_certificate(conflict=0.1), 0.1, 0.5)) == "infeasible"
-    assert str(status_of_learned(_certificate(), 0.5, 0.5)) == "optimal"
+    assert str(derive_learned_status(_certificate(violations_upper=tiny), 0.1, 0.5)) == "undecided"
+    assert str(derive_learned_status(_certificate(conflict=0.1), 0.1, 0.5)) == "infeasible"
+    assert str(derive_learned_status(_certificate(), 0.5, 0.5)) == "optimal"
     for gap, goal in ((0.51, 0.5), (None, 0.5), (0.1, None)):
-        assert str(status_of_learned(_certificate(), gap, goal)) == "feasible"
+        assert str(derive_learned_status(_certificate(), gap, goal)) == "feasible"
 
 
 def test_a_conflict_names_those_with_a_multiplier():
@@ -528,11 +530,11 @@ def _river():
 def convex():
     """The stored convex solution, and its evidence."""
     from bidual._base import archive
-    from bidual.storage._saved import _evidence
+    from bidual.storage._saved import _read_evidence
 
     path = Path(__file__).parents[1] / "golden" / "files" / "convex.bidual"
     manifest, arrays = archive.read(path, "solution")
-    return _evidence(manifest, arrays)
+    return _read_evidence(manifest, arrays)
 
 
 def test_multipliers_prove_the_bound_and_nothing_more(convex):

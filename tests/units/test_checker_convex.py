@@ -9,10 +9,10 @@ import pytest
 import bidual as bd
 from bidual.certificate import Record, _convex, certify
 from bidual.certificate._convex import bound_floor, bound_image
-from bidual.certificate._cuts import cut_of, multipliers
-from bidual.certificate._evaluate import forward_error, kernels_of, minimum
-from bidual.certificate.rounding import EPS, value_slack
-from bidual.problem.convex import movement
+from bidual.certificate._cuts import cut_of, read_multipliers
+from bidual.certificate._evaluate import bound_forward_error, compute_minimum, list_kernels
+from bidual.certificate.rounding import EPS, bound_value_slack
+from bidual.problem.convex import bound_movement
 from bidual.solving.search import bind
 from tests.units.test_checker import H, exactly, small
 
@@ -66,7 +66,7 @@ def test_images_stay_within_their_reach(known):
 def _slack_of_cut(form, lam, reach):
     G = np.abs(form.G_y.toarray())
     rounding = (lam.size + 4) * EPS * (abs(form.offset) + np.abs(lam) @ np.abs(form.h))
-    return rounding + movement(form, lam) @ (np.abs(form.h) + G @ reach)
+    return rounding + bound_movement(form, lam) @ (np.abs(form.h) + G @ reach)
 
 
 def test_a_cut_by_hand(known):
@@ -91,31 +91,31 @@ def test_a_dual_bound_by_hand(known, monkeypatch):
     magnitude = np.tile(magnitude, (H, 1)) if image.total else magnitude.reshape(H, -1)
     terms = cut.terms + int((matrix != 0).sum(axis=0).max())
     shifts = abs(cut.constant) + cut.magnitude @ np.abs(image.offset)
-    slack = cut.slack + value_slack(known.mdp, known.psi, magnitude[None], terms)[0]
+    slack = cut.slack + bound_value_slack(known.mdp, known.psi, magnitude[None], terms)[0]
     slack += (cut.slope.size + terms + 8) * EPS * shifts
     assert certificate.resolution.lower == exactly(slack)
-    least = minimum(known, kernels_of(known.mdp), image.adjoint(cut.slope))
+    least = compute_minimum(known, list_kernels(known.mdp), image.adjoint(cut.slope))
     slack = certificate.resolution.lower
     assert certificate.lower == least + cut.constant + float(cut.slope @ image.offset) - slack
-    room = np.abs(multipliers(program, known.record)) @ certificate.violations_upper
+    room = np.abs(read_multipliers(program, known.record)) @ certificate.violations_upper
     assert certificate.lower <= certificate.upper + room
 
 
 def test_the_error_of_an_image_by_hand(known):
     """A signal's sums err by a part of its largest value, and each entry of the image sums terms of them."""
-    program, image, kernels = known.program, known.program.image, kernels_of(known.mdp)
+    program, image, kernels = known.program, known.program.image, list_kernels(known.mdp)
     embedding = certify(known).embedding
     size = np.broadcast_to(known.psi.peaks(), embedding.shape)
     size = size.sum(axis=0) if image.total else size.ravel()
     matrix = image.matrix.toarray()
     terms = (matrix != 0).sum(axis=1) + 2
-    relative = forward_error(known.mdp, kernels)
+    relative = bound_forward_error(known.mdp, kernels)
     expected = relative * np.abs(matrix) @ size + terms * EPS * (np.abs(matrix) @ size + np.abs(image.offset))
     assert _convex._bound_image_error(known, program, kernels, embedding) == exactly(expected)
 
 
 def test_values_are_enclosed_with_their_rounding(known):
-    program, kernels = known.program, kernels_of(known.mdp)
+    program, kernels = known.program, list_kernels(known.mdp)
     certificate = certify(known)
     error = _convex._bound_image_error(known, program, kernels, certificate.embedding)
     y = program.image(certificate.embedding)
@@ -168,7 +168,7 @@ def test_a_clash_is_proved_in_any_units_of_its_multipliers(clash):
     for excess, kept in ((0.5e-6, True), (-0.5e-6, True), (1.5e-6, False), (-1.5e-6, False)):
         near = replace(record, gamma=(1 + excess) * record.gamma)
         assert (cut_of(clash.program, near, reach).slack > 1e-8) == kept
-    assert np.any(multipliers(clash.program, record) != 0)
+    assert np.any(read_multipliers(clash.program, record) != 0)
     for gamma in (-record.gamma, np.zeros_like(record.gamma)):
         with pytest.raises(bd.CertificateError, match="dual cone"):
             certify(replace(clash, record=replace(record, gamma=gamma)))
@@ -178,19 +178,19 @@ def test_a_clash_that_the_policy_refutes_is_an_error(clash, monkeypatch):
     program = clash.program
     clash = replace(clash, program=replace(program, units=1e3 * program.units))  # so that no violation is a unit
     worst = np.max(certify(clash).violations_upper / clash.program.units)
-    monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (worst, 0.0))
+    monkeypatch.setattr(_convex, "_bound_dual", lambda *_: (worst, 0.0))
     assert certify(clash).conflict == worst
-    monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (worst * (1 + 4 * EPS), 0.0))
+    monkeypatch.setattr(_convex, "_bound_dual", lambda *_: (worst * (1 + 4 * EPS), 0.0))
     with pytest.raises(bd.CertificateError, match="this one does not"):
         certify(clash)
 
 
 def test_a_bound_above_what_the_policy_proves_is_an_error(known, monkeypatch):
     certificate = certify(known)
-    room = certificate.upper + np.abs(multipliers(known.program, known.record)) @ certificate.violations_upper
-    monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (room, 0.0))
+    room = certificate.upper + np.abs(read_multipliers(known.program, known.record)) @ certificate.violations_upper
+    monkeypatch.setattr(_convex, "_bound_dual", lambda *_: (room, 0.0))
     assert certify(known).lower == room
-    monkeypatch.setattr(_convex, "_dual_bound", lambda *_: (room + 1e-12, 0.0))
+    monkeypatch.setattr(_convex, "_bound_dual", lambda *_: (room + 1e-12, 0.0))
     with pytest.raises(bd.CertificateError, match="exceeds what the policy proves"):
         certify(known)
 
@@ -205,14 +205,14 @@ def test_a_floor_by_hand(known):
     certificate = certify(bare)
     assert certificate.lower == floor
     assert certificate.resolution.lower == 64 * EPS * abs(floor)
-    assert not np.any(multipliers(program, bare.record))
+    assert not np.any(read_multipliers(program, bare.record))
     assert certify(known).lower >= floor
 
 
 def test_the_better_of_floor_and_multipliers_counts(known, monkeypatch):
     proved = bound_floor(known.program, known.psi, known.mdp)
     for bound in (proved - 1e-9, proved + 1e-9):
-        monkeypatch.setattr(_convex, "_dual_bound", lambda *_, bound=bound: (bound, 1e-3))
+        monkeypatch.setattr(_convex, "_bound_dual", lambda *_, bound=bound: (bound, 1e-3))
         certificate = certify(known)
         assert certificate.lower == max(bound, proved)
         assert certificate.resolution.lower == (1e-3 if bound > proved else 64 * EPS * abs(proved))
@@ -235,7 +235,7 @@ def test_no_floor_bounds_a_violation(clash, monkeypatch):
 def test_two_evaluations_that_disagree_are_an_error(known, monkeypatch):
     program = known.program
     theta = program.image.adjoint(cut_of(program, known.record, bound_image(known, program)).slope)
-    slack = value_slack(known.mdp, known.psi, np.abs(theta)[None], 1)[0]
+    slack = bound_value_slack(known.mdp, known.psi, np.abs(theta)[None], 1)[0]
     forward = np.vdot(theta, certify(known).embedding)
     for factor in (-1.0, 1.0):
         moved = float(forward + factor * (2 + known.mdp.num_states) * slack * 0.98)

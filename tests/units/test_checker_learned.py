@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 
 import bidual as bd
 from bidual.certificate import Record, _lower, _optimistic, lower_bound
-from bidual.certificate._ball import Least, ball_minimum, near_minimum
+from bidual.certificate._ball import Least, bound_ball_minimum, compute_near_minimum
 from bidual.certificate._cuts import cut_of
-from bidual.certificate._optimistic import _boxes, least_over_set
+from bidual.certificate._optimistic import _fill_boxes, bound_least_over_set
 from bidual.certificate.rounding import EPS
 from bidual.models import ArrivalRewards, LinearLaws, Plausible
 from bidual.problem.features import Observed
@@ -37,7 +37,7 @@ def test_the_least_mean_near_a_centre(seed):
     rng = np.random.default_rng(seed)
     W, centre = rng.normal(size=4) * 100, rng.multinomial(64, np.ones(4) / 4) / 64
     gain = rng.integers(0, 80) / 64
-    ((total,),), ((lost,),) = near_minimum(centre[None, None], np.array([[gain]]), W[None, None])
+    ((total,),), ((lost,),) = compute_near_minimum(centre[None, None], np.array([[gain]]), W[None, None])
     left = Fraction(gain)
     order = np.argsort(W)
     mass = dict(zip(order.tolist(), _fractions(centre[order]), strict=True))
@@ -47,7 +47,7 @@ def test_the_least_mean_near_a_centre(seed):
     exact = sum(mass[s] * Fraction(float(W[s])) for s in mass)
     assert abs(Fraction(float(total)) - exact) <= Fraction(float(lost))
     assert lost == exactly((4 * 4 + 8) * EPS * np.abs(W).max())
-    _, ((more,),) = near_minimum(
+    _, ((more,),) = compute_near_minimum(
         -3 * centre[None, None], np.array([[gain]]), W[None, None]
     )  # estimates need not be laws
     assert more == exactly((4 * 4 + 8) * EPS * np.abs(W).max() * 3)
@@ -61,7 +61,7 @@ def test_the_least_mean_between_limits(seed, open_):
     low, high = rng.integers(0, 16, 3) / 64, rng.integers(20, 40, 3) / 64
     W = 100 * rng.normal(size=3 + open_)
     low_, high_, W_ = (np.tile(array, (1, 5, 1)) for array in (low, high, W))  # one state, five equal actions
-    total, lost = _boxes(low_, high_, np.full((1, 5), 0.25), W_)
+    total, lost = _fill_boxes(low_, high_, np.full((1, 5), 0.25), W_)
     floors, ceilings = [*low, *[0.0] * open_], [*high, *[0.25] * open_]
     left, exact = 1 - sum(_fractions(floors)), Fraction(0)
     for k in np.argsort(W):
@@ -75,7 +75,7 @@ def test_the_least_mean_between_limits(seed, open_):
 def test_the_slack_of_a_ball(radius):
     """Two logarithms of K + 8 terms at the best y, over y; and the least number's own rounding."""
     phat, W = np.array([0.5, 0.25, 0.25, 0.0]), np.array([-3.0, 5.0, -40.0, 7.0])
-    value, lost = (found[0] for found in ball_minimum(phat[None, None], np.array([[radius]]), W[None, None]))
+    value, lost = (found[0] for found in bound_ball_minimum(phat[None, None], np.array([[radius]]), W[None, None]))
     d, spread = W + 40.0, 45.0
 
     def excess(log):
@@ -91,7 +91,7 @@ def test_the_slack_of_a_ball(radius):
 def test_balls_without_a_search():
     """A point is its mean over what is possible in it; nothing known, or nothing to choose, is the least number."""
     phat, W = np.array([[0.5, 0.5, 0.0]] * 3), np.array([[2.0, 6.0, -1.0], [2.0, 6.0, -1.0], [3.0, 3.0, 3.0]])
-    value, lost = ball_minimum(phat, np.array([0.0, np.inf, 1.0]), W)
+    value, lost = bound_ball_minimum(phat, np.array([0.0, np.inf, 1.0]), W)
     assert value.tolist() == [4.0, -1.0, 3.0]
     assert lost == exactly([8 * EPS * 4 + 4 * EPS * 2, 8 * EPS * 7 + 4 * EPS, 4 * EPS * 3])
 
@@ -107,8 +107,8 @@ def test_the_slack_of_a_set_by_hand(known):
     """(H (A + K + 8) + d + terms + 4) roundings of all that may be paid, above those of the rows."""
     model, pieces = known.confidence_set, known.pieces
     theta, magnitude = np.ones((H, 2)), 1e6 * np.random.default_rng(2).random((H, 2))
-    rows = least_over_set(model, pieces, theta, 0 * magnitude, 3)
-    found = least_over_set(model, pieces, theta, magnitude, 3)
+    rows = bound_least_over_set(model, pieces, theta, 0 * magnitude, 3)
+    found = bound_least_over_set(model, pieces, theta, magnitude, 3)
     K = model.counts.support.states.shape[2] + 1
     expected = (H * (A + K + 8) + 2 + 3 + 4) * EPS * np.sum(magnitude * pieces.peaks())
     assert found.value == rows.value
@@ -122,7 +122,7 @@ def test_errors_of_steps_add_up(known, monkeypatch):
     monkeypatch.setattr(_optimistic, "_minimise_rows", lambda *_: (np.zeros((S, A)), lost))
     monkeypatch.setattr(_optimistic, "_start", lambda *_: (0.0, 0.5))
     theta = np.ones((H, 2))
-    assert least_over_set(known.confidence_set, known.pieces, theta, 0 * theta, 3).error == H * 1.0 + 0.5
+    assert bound_least_over_set(known.confidence_set, known.pieces, theta, 0 * theta, 3).error == H * 1.0 + 0.5
 
 
 def _program(limits=(0.3, -0.2)):
@@ -139,7 +139,7 @@ def test_the_slack_of_a_lower_bound_by_hand(known, weight, sign):
     program = replace(_program(), limits=limits, offset=sign * 1e3 if weight else 0.0, units=np.ones(2))
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     model, pieces = known.confidence_set, known.pieces
-    least = least_over_set(model, pieces, program.theta(gamma, weight), magnitude, 3)
+    least = bound_least_over_set(model, pieces, program.theta(gamma, weight), magnitude, 3)
     bound = lower_bound(program, Record(gamma, weight), model, pieces)
     kept = 0.0 if weight else -sign * 1e3
     constants = weight * 1e3 + 3 * 2e3
@@ -163,7 +163,7 @@ def test_the_slack_of_a_convex_lower_bound_by_hand(known, total, monkeypatch):
     magnitude = cut.magnitude @ matrix
     magnitude = np.tile(magnitude, (H, 1)) if image.total else magnitude.reshape(H, -1)
     terms = cut.terms + int((matrix != 0).sum(axis=0).max())
-    least = least_over_set(model, pieces, image.adjoint(cut.slope), magnitude, terms)
+    least = bound_least_over_set(model, pieces, image.adjoint(cut.slope), magnitude, terms)
     shifts = abs(cut.constant) + cut.magnitude @ np.abs(image.offset)
     slack = cut.slack + least.error + (cut.slope.size + terms + 8) * EPS * shifts
     reaches = []
@@ -198,13 +198,13 @@ def test_what_is_observed_pays_its_least_on_the_way_to_any_state():
     rewards = ArrivalRewards((), nothing, nothing, nothing)
     V = np.array([7.0, 1.0, 2.0, 3.0])
     for theta, least in (([0.5, 2.0], 1 - 0.5 * 2 - 2 * 4), ([-0.5, -2.0], 1 - 0.5 * 3 - 2 * 5)):
-        W = _optimistic._payments(known.confidence_set, pieces, rewards, np.array(theta), V, 0)
+        W = _optimistic._collect_payments(known.confidence_set, pieces, rewards, np.array(theta), V, 0)
         assert np.array_equal(W[..., -1], np.full((S, A), least))
 
 
-@pytest.mark.parametrize("kind", ["least_over_set", "least_over_class", "least_over_laws"])
+@pytest.mark.parametrize("kind", ["bound_least_over_set", "bound_least_over_class", "bound_least_over_laws"])
 def test_every_kind_of_model_has_its_own_least_value(known, kind, monkeypatch):
-    models = {"least_over_class": Plausible, "least_over_laws": LinearLaws}
+    models = {"bound_least_over_class": Plausible, "bound_least_over_laws": LinearLaws}
     model = object.__new__(models[kind]) if kind in models else known.confidence_set
     monkeypatch.setattr(_lower, kind, lambda *_: Least(8.0, 0.5))
     program = replace(_program(), limits=np.zeros(2), offset=0.0)

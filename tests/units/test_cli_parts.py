@@ -72,7 +72,7 @@ def test_a_log_is_written_while_the_work_goes_on(monkeypatch, capsys):
     printed = threading.Event()
     monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LOG_LINES", 0.001)
     monkeypatch.setattr(_progress, "report", lambda line: (report(line), printed.set()))
-    with _progress.progress_line("rover") as show:
+    with _progress.open_progress_line("rover") as show:
         show(STATES[1])
         assert printed.wait(60)
     assert capsys.readouterr().err == "rover: plan 2, gap 5.00e-01, violation 0.0e+00, 12.0 s\n"
@@ -86,7 +86,7 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with _progress.progress_line("rover") as show:
+    with _progress.open_progress_line("rover") as show:
         for state in STATES:
             show(state)
     assert "rover" in terminal.getvalue()
@@ -138,7 +138,7 @@ def test_slow_learning_has_a_speed_too(speed, words):
 
 @pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99.0, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
 def test_durations(seconds, words):
-    assert _progress.duration(seconds) == words
+    assert _progress.format_duration(seconds) == words
 
 
 def test_an_unknown_support_declares_only_what_is_never_left():
@@ -258,7 +258,7 @@ def _interruptible():
 def test_an_interrupt_that_gets_lost_is_raised_again(number, kind):
     """As when it comes while garbage is collected: there Python drops exceptions. Afterwards all is as it was."""
     look = LearnProgress(1, None, None, None, 1, 0.0)
-    with _progress.learning_line("a", 10, maximises=True) as show:
+    with _progress.open_learning_line("a", 10, maximises=True) as show:
         show(look)
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(number)

@@ -6,7 +6,7 @@ import pytest
 
 import bidual as bd
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import LowRank
 from bidual.models.classes._collection import insert_random_action
 from tests.classes import world
@@ -26,7 +26,7 @@ def _class(collection, **settings):
 
 
 def _turns(setting, count, batch=1):
-    start = first_state(setting.program, setting.explorer, setting.knowledge)
+    start = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, start, seed=5, batch=batch)
     return [next(turns) for _ in range(count)]
 

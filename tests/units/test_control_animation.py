@@ -11,7 +11,7 @@ from PIL import Image
 
 import bidual as bd
 from bidual._base.types import Episode
-from bidual.report import control_animation, control_is_animated
+from bidual.report import can_animate, control_animation
 from bidual.tasks import Picture
 
 ANGLE = Picture(("cosine", "sine", "speed"), ("torque",), angle=(0, 1), seconds=0.05)
@@ -120,10 +120,10 @@ def test_nothing_is_shown_after_the_end():
 
 def test_what_does_not_move_is_refused():
     line = Picture(("position", "speed"), ("force",))
-    assert not control_is_animated(line)
-    assert control_is_animated(ANGLE)
-    assert control_is_animated(PLANE)
-    assert control_is_animated(CART)
+    assert not can_animate(line)
+    assert can_animate(ANGLE)
+    assert can_animate(PLANE)
+    assert can_animate(CART)
     with pytest.raises(bd.ProblemError, match=r"has none of them: .* bd\.report\.control_figure"):
         control_animation(_episode(np.zeros((3, 2)), np.zeros((2, 1))), line)
     with pytest.raises(bd.ProblemError, match="picture of its own task"):

@@ -12,14 +12,14 @@ from scipy.optimize import minimize_scalar
 import bidual as bd
 from bidual._base.errors import ProblemError, TaskError
 from bidual.cli._explorer_options import find_controls_explorer, find_explorer
-from bidual.cli._options import Options, default_episodes, unknown_of
+from bidual.cli._options import Options, find_default_episodes, load_declared
 from bidual.cli._target import load_target
 from bidual.planners import control
 from bidual.tasks import _control_envs, _control_laws
 from bidual.tasks.lqr import NOISE, exact
-from bidual.tasks.lqr_match import FARTHEST, expert_moments
-from bidual.tasks.pendulum_spread import uniform_features
-from bidual.tasks.pointmass import expert_features, expert_path
+from bidual.tasks.lqr_match import FARTHEST, compute_expert_moments
+from bidual.tasks.pendulum_spread import compute_uniform_features
+from bidual.tasks.pointmass import compute_expert_features, trace_expert_path
 
 gymnasium = pytest.importorskip("gymnasium")
 OWN = [  # not of Gymnasium or MuJoCo; to make all tasks takes seconds, which a test spends
@@ -149,10 +149,10 @@ def test_the_laws_of_planners_are_those_of_environments():
 def test_the_expert_grazes_the_obstacle():
     """So that the limit binds: its share of time there is above .02; and its features are those of its path."""
     features = bd.tasks.find("pointmass-match").build().problem.embedding.features
-    path = np.pad(expert_path(30), ((0, 0), (0, 2)))
+    path = np.pad(trace_expert_path(30), ((0, 0), (0, 2)))
     paid = np.array([features.values(jnp.asarray(y), jnp.zeros(2), jnp.asarray(y)) for y in path], dtype=float)
     assert 0.02 < paid[:, 2].mean() < 0.1
-    np.testing.assert_allclose(paid[:, 3:].mean(axis=0), expert_features(30), atol=1e-6)
+    np.testing.assert_allclose(paid[:, 3:].mean(axis=0), compute_expert_features(30), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_the_optimum_of_the_match_is_that_of_a_convex_program_over_moments():
     assert abs(optimum - bd.tasks.find("lqr-match").optimum) <= 2e-6
     means, covariances = exact(20).moments(law, START)
     seconds = covariances + np.einsum("hi,hj->hij", means, means)
-    position, square = expert_moments(20)
+    position, square = compute_expert_moments(20)
     apart = np.concatenate([means[:, 3] - position, seconds[:, 3, 3] - square])
     assert abs(np.linalg.norm(apart) - optimum) <= 1e-5
     assert seconds[:, 2, 2].sum() <= 6.0 + 1e-5
@@ -249,7 +249,7 @@ def test_the_expert_of_the_match_is_the_optimal_law():
     means, covariances = problem.moments(problem.solve(), START)
     efforts = covariances[:, 2, 2] + means[:, 2] ** 2
     speeds = covariances[:, 4, 4] + means[:, 4] ** 2
-    _, square = expert_moments(20)
+    _, square = compute_expert_moments(20)
     paid = square.sum() + 0.1 * speeds.sum() + 0.1 * efforts.sum()
     assert abs(paid - bd.tasks.find("lqr").optimum) <= 1e-6
     assert abs(efforts.sum() - 11.93) <= 5e-3
@@ -257,7 +257,7 @@ def test_the_expert_of_the_match_is_the_optimal_law():
 
 def _matched(horizon, budget):
     """Least distance over all means and second moments that linear dynamics allow, and the affine law that has them."""
-    lift, position, square = np.hstack([_control_laws.A, _control_laws.B]), *expert_moments(horizon)
+    lift, position, square = np.hstack([_control_laws.A, _control_laws.B]), *compute_expert_moments(horizon)
     means = [cp.Variable((3, 1)) for _ in range(horizon)]
     seconds = [cp.Variable((3, 3), symmetric=True) for _ in range(horizon)]
     limits = [means[0][:2, 0] == START, seconds[0][:2, :2] == np.outer(START, START)]
@@ -287,29 +287,33 @@ def test_a_pendulum_at_all_angles_alike_pays_nothing(name):
     angles = 2 * np.pi * (np.arange(1000) + 0.3) / 1000
     shown = jnp.asarray(np.stack([np.cos(angles), np.sin(angles), np.zeros(1000)], axis=1))
     near = np.asarray(jax.vmap(lambda s: features.values(s, jnp.zeros(1), s)[:-1])(shown), dtype=float)
-    assert np.linalg.norm(near.mean(axis=0) - uniform_features()) <= 1e-5
-    assert np.linalg.norm(near[500] - uniform_features()) >= 1.0
+    assert np.linalg.norm(near.mean(axis=0) - compute_uniform_features()) <= 1e-5
+    assert np.linalg.norm(near[500] - compute_uniform_features()) >= 1.0
 
 
 def test_such_tasks_can_be_learned_and_not_solved():
     with pytest.raises(TaskError, match="bidual learn lqr"):
         load_target("lqr", [])
     with pytest.raises(TaskError, match="an environment"):
-        unknown_of(Options("lqr", support="declared"))
+        load_declared(Options("lqr", support="declared"))
     with pytest.raises(TaskError, match="moves vectors"):
-        unknown_of(Options("lqr", confidence="ball"))
+        load_declared(Options("lqr", confidence="ball"))
 
 
 def test_a_task_says_how_many_episodes_it_is_worth():
     """An episode of controls takes a second, one of a finite model a thousandth of it."""
     for entry in bd.tasks.ENTRIES:
         assert entry.episodes == 1000 if entry.name not in NAMES else 12 <= entry.episodes <= 120
-    assert (default_episodes("pendulum"), default_episodes("rover"), default_episodes("mine.py")) == (12, 1000, 1000)
+    assert (find_default_episodes("pendulum"), find_default_episodes("rover"), find_default_episodes("mine.py")) == (
+        12,
+        1000,
+        1000,
+    )
 
 
 def test_names_of_explorers_mean_an_optimism_here():
     suited = bd.tasks.find("lqr").build().explorer
-    assert unknown_of(Options("lqr")).explorer.sampler == suited.sampler
+    assert load_declared(Options("lqr")).explorer.sampler == suited.sampler
     kinds = {
         "thompson": control.Thompson,
         "greedy": control.Mean,
@@ -318,7 +322,7 @@ def test_names_of_explorers_mean_an_optimism_here():
         "hallucinated": control.Hallucinated,
     }
     for name, kind in kinds.items():
-        explorer = unknown_of(Options("lqr", explorer=name)).explorer
+        explorer = load_declared(Options("lqr", explorer=name)).explorer
         assert isinstance(explorer.optimism, kind)
         assert explorer.sampler == suited.sampler
     # Numbers that suit the task are kept.
@@ -332,9 +336,9 @@ def test_names_of_explorers_mean_an_optimism_here():
 
 def test_explorers_of_another_kind_of_model_are_refused():
     with pytest.raises(ProblemError, match=r"--explorer alternating .* moves vectors under controls"):
-        unknown_of(Options("lqr", explorer="alternating"))
+        load_declared(Options("lqr", explorer="alternating"))
     with pytest.raises(ProblemError, match=r"--explorer hallucinated .* moves between states"):
-        unknown_of(Options("rover", explorer="hallucinated"))
+        load_declared(Options("rover", explorer="hallucinated"))
     with pytest.raises(ProblemError, match="leave out --explorer greedy"):
         find_explorer("greedy", "ftl")
 

@@ -11,8 +11,8 @@ import pytest
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
-from bidual.learning.setup import facts_about, set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.learning.setup import collect_facts, set_up
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import KNR
 from bidual.planners import Plan, control
 from bidual.problem.features import computed, fourier, linear, signal
@@ -59,7 +59,7 @@ def test_nothing_is_paid_after_the_end_and_nothing_learned(kind, length):
     assert np.all(episode.observed[:length, 1] == 1)
     assert episode.observations is not None
     assert np.isfinite(episode.observations).all()
-    known = LINEAR.start(facts_about(env, _problem(), 0.05)).update(episode)
+    known = LINEAR.start(collect_facts(env, _problem(), 0.05)).update(episode)
     assert known.moments.count == length
     assert known.broken == (kind == "breaks")
 
@@ -133,7 +133,7 @@ def test_a_choice_says_what_its_plan_expects(dual):
     """
     explorer = replace(QUICK, dual=dual, rollouts=256)
     setting = set_up(_problem(), Slider(), LINEAR, explorer, delta=0.05, seed=0)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     *_, turn = itertools.islice(vpdpo(setting.program, setting.env, setting.explorer, first, seed=0), 9)
     draws = [Draw(0, Purpose.EVALUATE, number) for number in range(256)]
     seen = [setting.env.collect(turn.choice.policy, draw).observed.sum(axis=0) for draw in draws]
@@ -143,7 +143,7 @@ def test_a_choice_says_what_its_plan_expects(dual):
 
 def test_random_controls_expect_nothing():
     setting = set_up(_problem(), Slider(), LINEAR, QUICK, delta=0.05, seed=0)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turn = next(vpdpo(setting.program, setting.env, setting.explorer, first, seed=0))
     assert turn.choice.expected is None
 

@@ -13,7 +13,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual.models import Simulated, Stage
 from bidual.planners import Plan
 from bidual.planners.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
-from bidual.planners.control._execution import PlannedControls, central
+from bidual.planners.control._execution import PlannedControls, choose_central_start
 from bidual.problem.features import computed, signal
 
 H = 8
@@ -187,7 +187,7 @@ def test_start_states_take_turns():
     first = [Regulator(SAMPLER, OpenLoop(), 1, Draw(seed, Purpose.PLAN, 0)) for seed in range(20)]
     drawn = {planner(STILL, Stage(seen, H, starts), np.zeros((H, 2))).embedding[0, 0] for planner in first}
     assert drawn == {0.0, 2.0, 4.0}
-    np.testing.assert_array_equal(central(Stage(seen, H, starts)), starts[1])
+    np.testing.assert_array_equal(choose_central_start(Stage(seen, H, starts)), starts[1])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import bidual as bd
 from bidual.models import Tabular
-from bidual.report._canvas import new_figure, save_figure
+from bidual.report._canvas import create_figure, save_figure
 from bidual.tasks.riverswim import riverswim
 from bidual.world.policies import write_table
 from tests.faults import each_failure, failing
@@ -236,7 +236,7 @@ def test_what_is_read_is_right_or_refused(straight, tmp_path, reader, mode, call
 
 
 def _draw(path):
-    figure = new_figure(1, 1)
+    figure = create_figure(1, 1)
     save_figure(figure, path)
 
 

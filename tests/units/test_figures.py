@@ -185,7 +185,7 @@ def test_without_a_map_the_likeliest_action_is_drawn_as_opaque_as_it_is_likely()
 
 def test_a_policy_too_large_to_read_is_refused():
     _, solution = _solved("rover")
-    assert not bd.report.policy_is_drawable(solution, None)
+    assert not bd.report.can_draw_policy(solution, None)
     with pytest.raises(bd.PolicyError, match="unreadable without a map"):
         bd.report.policy_figure(solution)
 

@@ -18,7 +18,7 @@ RIVER = riverswim(budget=2.5, states=3, horizon=5)
 @pytest.fixture
 def _forked(monkeypatch):
     """As in a child of the process that computed first."""
-    monkeypatch.setattr(types, "_first_process", os.getppid)
+    monkeypatch.setattr(types, "_record_first_process", os.getppid)
 
 
 @pytest.mark.usefixtures("_forked")

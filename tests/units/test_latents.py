@@ -14,7 +14,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual.learning.runs._policies import Journal
 from bidual.learning.setup import set_up
 from bidual.loop.explorers import EpsilonGreedy, Greedy, Thompson
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Latent, Tabular
 from bidual.models.latent._decoded_counts import count_episodes
 from bidual.models.latent._latent import shrink_estimates
@@ -153,7 +153,7 @@ def _problem(horizon=5):
 
 def _after(env, model, explorer=None, episodes=60, horizon=5):
     setting = set_up(_problem(horizon), env, model, explorer, delta=0.05, seed=0)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=0)
     return setting, next(itertools.islice(turns, episodes - 1, None)).state.knowledge
 

@@ -20,7 +20,7 @@ import bidual as bd
 from bidual.learning import learner
 from bidual.learning.outputs import FinalBound, Regret
 from bidual.learning.setup import set_up
-from bidual.learning.state import initial_learn_state
+from bidual.learning.state import start_learn_state
 from bidual.learning.summary import Interval
 from bidual.loop.explorers import Greedy, Optimistic
 from bidual.loop.vpdpo import LoopState, resume
@@ -519,7 +519,7 @@ def test_a_state_of_another_law_is_refused():
         return bd.learn(RIVER.problem, env, Tabular(RIVER.mdp), episodes=40, evaluation=EVALUATION, seed=1, state=state)
 
     setup = set_up(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), None, delta=0.05, seed=1)
-    state = initial_learn_state(setup)
+    state = start_learn_state(setup)
     assert stopped(RIVER.mdp, state).episodes == 40
     with pytest.raises(bd.ProblemError, match="another model that is simulated"):
         stopped(other, state)

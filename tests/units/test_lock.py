@@ -7,12 +7,12 @@ from gymnasium.utils.env_checker import check_env
 
 import bidual as bd
 from bidual.problem.features import signals
-from bidual.tasks._lock_env import ACTIONS, DEAD, LockEnv, combination, dimension, hadamard
+from bidual.tasks._lock_env import ACTIONS, DEAD, LockEnv, build_hadamard, choose_dimension, draw_combination
 
 
 def _decoded(obs, horizon):
     """The vector before the Hadamard matrix."""
-    matrix = hadamard(dimension(horizon))
+    matrix = build_hadamard(choose_dimension(horizon))
     return matrix @ obs / len(matrix)
 
 
@@ -46,8 +46,8 @@ def test_it_is_a_gymnasium_environment():
 
 @pytest.mark.parametrize(("horizon", "size"), [(1, 8), (4, 8), (5, 16), (12, 16), (13, 32), (25, 32), (100, 128)])
 def test_observations_have_the_size_of_the_literature(horizon, size):
-    assert dimension(horizon) == size == LockEnv(horizon).observation_space.shape[0]
-    np.testing.assert_array_equal(hadamard(size) @ hadamard(size).T, size * np.eye(size))
+    assert choose_dimension(horizon) == size == LockEnv(horizon).observation_space.shape[0]
+    np.testing.assert_array_equal(build_hadamard(size) @ build_hadamard(size).T, size * np.eye(size))
 
 
 def test_the_combination_opens_it():
@@ -102,16 +102,16 @@ def test_draws_belong_to_the_seed_alone():
     for mine, theirs in zip(first[2], second[2], strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert not np.array_equal(one.reset(seed=7)[0], one.reset(seed=8)[0])
-    assert not np.array_equal(combination(20, 0), combination(20, 1))
+    assert not np.array_equal(draw_combination(20, 0), draw_combination(20, 1))
 
 
 def _over_latents(name):
     """The task's problem over the latent chain, where it can be solved."""
-    from bidual.tasks.lock import goal_of, latent_chain
+    from bidual.tasks.lock import build_latent_chain, compute_goal_signal
 
-    mdp = latent_chain(5, 1)
+    mdp = build_latent_chain(5, 1)
     shares = {f"latent_{z}": np.eye(3)[z] for z in range(3)}
-    x = signals(goal=goal_of(5, 1), **shares).embedding(5, total=True)
+    x = signals(goal=compute_goal_signal(5, 1), **shares).embedding(5, total=True)
     if name == "lock":
         return bd.Problem(cp.Maximize(x.goal)), mdp
     spread = cp.norm(cp.hstack([x.latent_0, x.latent_1, x.latent_2]) / 5 - np.full(3, 1 / 3))
@@ -149,8 +149,8 @@ def test_a_task_over_observations_cannot_be_solved():
 
 
 def test_options_about_counts_are_refused():
-    from bidual.cli._options import Options, unknown_of
+    from bidual.cli._options import Options, load_declared
 
     for settings in ({"confidence": "box"}, {"per_step": True}):
         with pytest.raises(bd.TaskError, match="this model has latents"):
-            unknown_of(Options(target="lock", **settings))
+            load_declared(Options(target="lock", **settings))

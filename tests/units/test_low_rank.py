@@ -11,9 +11,9 @@ from bidual.models import EnvironmentFacts, Factors, LowRank
 from bidual.models.classes._likelihood import (
     add_episodes,
     compute_likelihoods,
+    compute_mixture_log_likelihood,
     find_likely,
-    mixture_log_likelihood,
-    no_likelihoods,
+    start_likelihoods,
 )
 from bidual.tasks.riverswim import riverswim
 from tests.classes import around, dense, world
@@ -124,7 +124,7 @@ def test_likelihoods_are_those_of_plain_loops(block, monkeypatch):
                 slowly[h, m] += np.log(law[episode.states[h], episode.actions[h], episode.states[h + 1]])
     np.testing.assert_allclose(known.likelihoods, slowly, rtol=1e-12)
     np.testing.assert_allclose(compute_likelihoods(known.factors, known.counts), slowly, rtol=1e-12)
-    by_one = no_likelihoods(known.factors)
+    by_one = start_likelihoods(known.factors)
     for episode in episodes:
         by_one = add_episodes(by_one, known.factors, [episode])
     np.testing.assert_allclose(by_one, slowly, rtol=1e-12)
@@ -172,7 +172,9 @@ def test_the_mixture_over_all_laws_is_a_law_of_sequences():
     mean = np.array([[[0.2, 0.5, 0.3]]])
     total = 0.0
     for sequence in np.ndindex(3, 3, 3):
-        total += np.exp(mixture_log_likelihood(np.bincount(sequence, minlength=3)[None, None].astype(float), mean))
+        total += np.exp(
+            compute_mixture_log_likelihood(np.bincount(sequence, minlength=3)[None, None].astype(float), mean)
+        )
     assert abs(total - 1) <= 1e-12
 
 

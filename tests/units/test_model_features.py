@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 import bidual as bd
 from bidual._base.types import float64
-from bidual.problem.features import AbstractModelFeatures, features_of, fourier, linear, mapped, read_features
-from bidual.problem.features._cosine import COSINE_ERROR, cosine
+from bidual.problem.features import AbstractModelFeatures, compute_features, fourier, linear, mapped, read_features
+from bidual.problem.features._cosine import COSINE_ERROR, compute_cosine
 
 N, M = 3, 2
 RNG = np.random.default_rng(0)
@@ -46,10 +46,12 @@ def test_the_fast_cosine_is_one():
     extrema = np.arange(-700, 701) * (np.pi / 2)
     x = np.concatenate([np.linspace(-1e3, 1e3, 1_000_001), *(extrema + off for off in (-1e-4, 0.0, 1e-4))])
     single = x.astype(np.float32)
-    error = np.abs(np.asarray(jax.jit(cosine)(single), dtype=np.float64) - np.cos(single.astype(np.float64)))
+    error = np.abs(np.asarray(jax.jit(compute_cosine)(single), dtype=np.float64) - np.cos(single.astype(np.float64)))
     assert error.max() <= COSINE_ERROR <= 1e-5
     with jax.enable_x64(True):
-        assert np.abs(np.asarray(jax.jit(cosine)(x)) - np.cos(x)).max() <= 1.6e-6  # that of the polynomial alone
+        assert (
+            np.abs(np.asarray(jax.jit(compute_cosine)(x)) - np.cos(x)).max() <= 1.6e-6
+        )  # that of the polynomial alone
 
 
 def test_one_part_for_the_period_would_not_do():
@@ -62,15 +64,15 @@ def test_one_part_for_the_period_would_not_do():
 
 @given(arrays(np.float32, 20, elements=st.floats(-(2.0**100), 2.0**100, width=32)))
 def test_the_fast_cosine_never_leaves_its_range(x):
-    assert np.all(np.abs(np.asarray(cosine(jnp.asarray(x)))) <= 1)
+    assert np.all(np.abs(np.asarray(compute_cosine(jnp.asarray(x)))) <= 1)
 
 
 def test_the_fast_cosine_has_the_slope_of_a_cosine():
     """Markov: the slope of an error of degree 10 on [-pi, pi] is at most 100 / pi times as large."""
     x = jnp.linspace(-20.0, 20.0, 5001)
-    slope = jax.vmap(jax.grad(cosine))(x)
+    slope = jax.vmap(jax.grad(compute_cosine))(x)
     assert np.abs(np.asarray(slope) + np.sin(np.asarray(x, dtype=np.float64))).max() <= 100 / np.pi * COSINE_ERROR
-    assert np.isnan(cosine(jnp.array([jnp.nan, jnp.inf]))).all()
+    assert np.isnan(compute_cosine(jnp.array([jnp.nan, jnp.inf]))).all()
 
 
 def test_maps_are_as_long_as_they_say_and_go_through_compiled_code(declared):
@@ -87,16 +89,16 @@ def test_maps_are_as_long_as_they_say_and_go_through_compiled_code(declared):
 def test_many_features_are_those_of_each(declared):
     phi = declared.build_map(N, M)
     s, u = RNG.normal(size=(7, N)), RNG.normal(size=(7, M))
-    rows = features_of(phi, s, u)
+    rows = compute_features(phi, s, u)
     assert rows.dtype == np.float64
     each = float64(lambda: np.array([phi(jnp.asarray(a), jnp.asarray(b)) for a, b in zip(s, u, strict=True)]))()
     np.testing.assert_allclose(rows, each, rtol=1e-13, atol=1e-13)
-    assert features_of(phi, s[:0], u[:0]).shape == (0, phi.sizes[2])
+    assert compute_features(phi, s[:0], u[:0]).shape == (0, phi.sizes[2])
 
 
 def test_bounded_features_are_never_longer_than_1(declared):
     s, u = RNG.normal(size=(500, N)) * np.geomspace(1e-3, 1e6, 500)[:, None], RNG.normal(size=(500, M))
-    norms = np.linalg.norm(features_of(declared.build_map(N, M), s, u), axis=1)
+    norms = np.linalg.norm(compute_features(declared.build_map(N, M), s, u), axis=1)
     assert (norms.max() <= 1 + 1e-12) == declared.bounded
 
 
@@ -113,23 +115,25 @@ def test_a_batch_is_one_product_of_matrices():
 def test_fourier_features_are_what_they_are_called():
     one = fourier(2000, bandwidth=1.7, seed=1, scales=[1.0, 2.0, 3.0]).build_map(2, 1)
     np.testing.assert_allclose(
-        features_of(one, np.array([[0.3, -1.0]]), np.array([[2.0]]))[0],
+        compute_features(one, np.array([[0.3, -1.0]]), np.array([[2.0]]))[0],
         np.cos(one.frequencies @ np.array([0.3, -1.0, 2.0]) + one.phases) / np.sqrt(2000),
         atol=1.6e-6 / np.sqrt(2000),
     )
     # 2 phi(z) . phi(z') is an average of 2000 numbers in [-2, 2] with variance at most 3/2 around the Gaussian kernel:
     # 5 deviations of it, which fails once in a million draws.
     z = RNG.normal(size=(20, 3)) * [1.0, 2.0, 3.0]
-    kernel = 2 * np.prod([features_of(one, part[:, :2], part[:, 2:]) for part in (z[:10], z[10:])], axis=0).sum(axis=1)
+    kernel = 2 * np.prod([compute_features(one, part[:, :2], part[:, 2:]) for part in (z[:10], z[10:])], axis=0).sum(
+        axis=1
+    )
     distance = np.linalg.norm((z[:10] - z[10:]) / [1.0, 2.0, 3.0], axis=1)
     np.testing.assert_allclose(kernel, np.exp(-((distance / 1.7) ** 2) / 2), atol=5 * np.sqrt(1.5 / 2000))
 
 
 def test_linear_features_are_exact():
     s, u = RNG.normal(size=(5, N)), RNG.normal(size=(5, M))
-    np.testing.assert_array_equal(features_of(linear().build_map(N, M), s, u), np.hstack([s, u]))
+    np.testing.assert_array_equal(compute_features(linear().build_map(N, M), s, u), np.hstack([s, u]))
     with_one = np.hstack([s, u, np.ones((5, 1))])
-    np.testing.assert_array_equal(features_of(linear(constant=True).build_map(N, M), s, u), with_one)
+    np.testing.assert_array_equal(compute_features(linear(constant=True).build_map(N, M), s, u), with_one)
 
 
 def test_declarations_are_compared_and_stored_by_name(declared):

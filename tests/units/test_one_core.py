@@ -10,7 +10,7 @@ import pytest
 
 from bidual._base.keys import Draw, Purpose
 from bidual.planners.control import Descent, Receding
-from bidual.planners.control._rollouts import _embedding
+from bidual.planners.control._rollouts import _average_features
 from tests.units.test_execution import FAMILY, FEATURES, PSI, STILL, THETA, H
 
 EMPTY = re.compile(r"stablehlo\.slice .*-> tensor<(\d+x)*0x")
@@ -22,7 +22,7 @@ def test_no_compiled_code_takes_a_slice_without_entries(dynamics):
     law = Receding(dynamics, THETA, np.zeros((H, 1 + dynamics.extras)), FEATURES, Descent(1))
     words = Draw(0, Purpose.PLAN, 0).seed_words()
     with jax.enable_x64(False):
-        program = _embedding.lower(law, dynamics, FEATURES, H, 2, PSI.starts, words).as_text()
+        program = _average_features.lower(law, dynamics, FEATURES, H, 2, PSI.starts, words).as_text()
     assert "lapack_ssyevd" in program
     assert not EMPTY.search(program)
 

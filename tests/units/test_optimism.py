@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.models import LearnedDynamics, no_moments, posterior
+from bidual.models import LearnedDynamics, compute_posterior, start_moments
 from bidual.planners.control import BestOf, Bonus, Hallucinated, Mean, Thompson
-from bidual.problem.features import features_of, fourier, linear
+from bidual.problem.features import compute_features, fourier, linear
 from tests.regressions import world
 
 N, D = 3, 30
@@ -28,12 +28,12 @@ def step(dynamics, s=S, u=U, e=(), noise=(0.0,) * N):
 
 
 def sigma_of(known, s=S, u=U):
-    return float(known.posterior.sigma(features_of(known.phi, s[None], u[None]))[0])
+    return float(known.posterior.sigma(compute_features(known.phi, s[None], u[None]))[0])
 
 
 def test_a_step_is_the_estimate_and_noise():
     (dynamics,) = Mean()(WORLD, RNG)
-    phi = features_of(WORLD.phi, S[None], U[None])[0]
+    phi = compute_features(WORLD.phi, S[None], U[None])[0]
     assert dynamics.sizes == (N, 2, 0)
     moved, bonus = step(dynamics)
     np.testing.assert_allclose(moved, S + WORLD.posterior.mean @ phi, atol=1e-5)
@@ -126,7 +126,9 @@ def test_without_extras_no_large_product_is_computed():
 
 
 def test_derivatives_exist_where_nothing_is_chosen_and_nothing_is_known():
-    known = LearnedDynamics(posterior(no_moments(N, N + 2), 1.0, 0.1), linear().build_map(N, 2), WORLD.box, LIMITS)
+    known = LearnedDynamics(
+        compute_posterior(start_moments(N, N + 2), 1.0, 0.1), linear().build_map(N, 2), WORLD.box, LIMITS
+    )
     (dynamics,) = Hallucinated(1.0)(known, RNG)
     zero = jnp.zeros(N)
     slopes = jax.jacobian(dynamics.step, argnums=(0, 1, 2))(zero, jnp.zeros(2), zero, zero)

@@ -13,7 +13,7 @@ import pytest
 
 from bidual.learning.learner import Learner
 from bidual.learning.setup import set_up
-from bidual.learning.state import initial_learn_state
+from bidual.learning.state import start_learn_state
 from bidual.loop.vpdpo import vpdpo
 from bidual.models import Tabular
 from bidual.tasks.riverswim import riverswim
@@ -49,7 +49,7 @@ def _held_bytes(thing):
 
 def test_the_state_of_a_run_grows_by_less_than_a_pointer_per_episode():
     setup = set_up(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), None, delta=0.1, seed=3)
-    learner = Learner(setup, initial_learn_state(setup), None)
+    learner = Learner(setup, start_learn_state(setup), None)
     turns = vpdpo(setup.program, setup.env, setup.explorer, learner.state.loop, seed=3)
     sizes = []
     for count in (1024, 16 * 1024):

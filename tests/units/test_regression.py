@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 import bidual as bd
-from bidual.models import no_moments, posterior
+from bidual.models import compute_posterior, start_moments
 
 N, D, K, RIDGE = 2, 6, 40, 0.3
 RNG = np.random.default_rng(1)
@@ -16,7 +16,7 @@ DIFFERENCES = PHI @ TRUE.T + 0.1 * RNG.normal(size=(K, N))
 
 
 def known(**declared):
-    return posterior(no_moments(N, D).add(PHI, DIFFERENCES), RIDGE, **declared)
+    return compute_posterior(start_moments(N, D).add(PHI, DIFFERENCES), RIDGE, **declared)
 
 
 def test_the_estimate_minimises_the_penalised_squares():
@@ -27,7 +27,7 @@ def test_the_estimate_minimises_the_penalised_squares():
 
 
 def test_episodes_add_up():
-    moments = no_moments(N, D)
+    moments = start_moments(N, D)
     for part in np.split(np.arange(K), [3, 4, 20]):
         moments = moments.add(PHI[part], DIFFERENCES[part])
     whole = known().moments
@@ -49,7 +49,7 @@ def test_draws_have_the_covariance_of_the_posterior():
     """Squared lengths in the norm of Lambda are chi-square; the sum of 400 is outside once in a million."""
     rng, scale = np.random.default_rng(2), np.array([0.5, 2.0])
     alike = PHI + 2 * PHI[:, :1]  # far from right angles: a factor and its transpose are not the same
-    post = posterior(no_moments(N, D).add(alike, DIFFERENCES), RIDGE)
+    post = compute_posterior(start_moments(N, D).add(alike, DIFFERENCES), RIDGE)
     draws = np.array([post.sample(rng, scale) - post.mean for _ in range(400)])
     whitened = draws @ post.factor / scale[:, None]
     for squares, count in ((whitened**2, whitened.size), (whitened[:, 0] ** 2, whitened[:, 0].size)):
@@ -99,7 +99,7 @@ def test_noise_is_estimated_from_residuals():
     """Squares of n - tr free residuals: chi-square, outside of these quantiles once in a million."""
     rng, deviations = np.random.default_rng(5), np.array([0.01, 2.0])
     phi = rng.normal(size=(500, D))
-    post = posterior(no_moments(N, D).add(phi, phi @ TRUE.T + deviations * rng.normal(size=(500, N))), 1e-6)
+    post = compute_posterior(start_moments(N, D).add(phi, phi @ TRUE.T + deviations * rng.normal(size=(500, N))), 1e-6)
     ratio = (post.deviation / deviations) ** 2
     assert np.all((chi2.ppf(2.5e-7, 500 - D) < ratio * (500 - D)) & (ratio * (500 - D) < chi2.isf(2.5e-7, 500 - D)))
     np.testing.assert_array_equal(known(noise=0.7).deviation, [0.7, 0.7])
@@ -111,14 +111,14 @@ def test_noise_is_estimated_without_bias_with_fewer_transitions_than_features():
     ratios = []
     for _ in range(runs):
         phi, W = rng.normal(size=(count, D)), rng.normal(size=(N, D)) / np.sqrt(ridge)
-        post = posterior(no_moments(N, D).add(phi, phi @ W.T + rng.normal(size=(count, N))), ridge)
+        post = compute_posterior(start_moments(N, D).add(phi, phi @ W.T + rng.normal(size=(count, N))), ridge)
         ratios.append(post.deviation**2)
     error = np.std(ratios, axis=0) / np.sqrt(runs)
     assert np.all(np.abs(np.mean(ratios, axis=0) - 1) < 5 * error)
 
 
 def test_before_the_first_transition_nothing_moves():
-    post = posterior(no_moments(N, D), 0.25)
+    post = compute_posterior(start_moments(N, D), 0.25)
     np.testing.assert_array_equal(post.mean, 0)
     np.testing.assert_array_equal(post.deviation, 0)
     assert post.logdet == 0
@@ -129,13 +129,13 @@ def test_numbers_that_are_not_finite_are_refused():
     broken = DIFFERENCES.copy()
     broken[7, 1] = np.nan
     with pytest.raises(bd.ModelError, match="transition 7"):
-        no_moments(N, D).add(PHI, broken)
+        start_moments(N, D).add(PHI, broken)
 
 
 def test_features_that_drown_the_ridge_are_refused():
     phi = np.full((300, D), 1e8)
     with pytest.raises(bd.ModelError, match="too large for a ridge of 1e-06"):
-        _ = posterior(no_moments(N, D).add(phi, np.zeros((300, N))), 1e-6).mean
+        _ = compute_posterior(start_moments(N, D).add(phi, np.zeros((300, N))), 1e-6).mean
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_features_that_drown_the_ridge_are_refused():
 )
 def test_numbers_that_cannot_be_are_refused(declared, words):
     with pytest.raises(bd.ModelError, match=words):
-        posterior(no_moments(N, D), **declared)
+        compute_posterior(start_moments(N, D), **declared)

@@ -10,7 +10,7 @@ import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.outputs import Regulated
 from bidual.learning.setup import set_up
-from bidual.loop.vpdpo import first_state, vpdpo
+from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import KNR
 from bidual.planners import control
 from bidual.planners.control import law_of
@@ -33,7 +33,7 @@ QUICK = Regulated(EXPLORER.sampler, EXPLORER.execution, rollouts=16, max_plans=6
 def knowledge():
     """After three episodes, one of them at random."""
     setting = set_up(LINEAR, Slider(), KNR(linear(), ridge=1e-3), EXPLORER, delta=0.05, seed=0)
-    first = first_state(setting.program, setting.explorer, setting.knowledge)
+    first = start_state(setting.program, setting.explorer, setting.knowledge)
     turns = vpdpo(setting.program, setting.env, setting.explorer, first, seed=0)
     return [next(turns) for _ in range(3)][-1].state.knowledge
 

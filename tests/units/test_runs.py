@@ -34,7 +34,7 @@ from safetensors.numpy import load, save
 import bidual as bd
 from bidual._base import archive
 from bidual._base.archive import digest
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual.learning import learner
 from bidual.learning.metrics import Metric
 from bidual.learning.runs import Store, _lock, _writer, pack_state, read_manifest
@@ -42,7 +42,7 @@ from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._manifest import check_facts
 from bidual.learning.runs._policies import Journal, PolicyPart
 from bidual.learning.setup import set_up
-from bidual.learning.state import advance, count_pending, initial_learn_state
+from bidual.learning.state import advance, count_pending, start_learn_state
 from bidual.models import Tabular
 from bidual.tasks.riverswim import riverswim
 from bidual.world.envs import Simulator
@@ -302,7 +302,7 @@ def test_damaged_policies_of_early_episodes_end_the_run(run, damage):
 def first(straight):
     """The course before the first episode, and what such a run is known by."""
     setting = set_up(RIVER.problem, RIVER.mdp, Tabular(RIVER.mdp), None, delta=0.05, seed=3)
-    return initial_learn_state(setting), read_manifest(straight.parent / "river")["facts"]
+    return start_learn_state(setting), read_manifest(straight.parent / "river")["facts"]
 
 
 @contextmanager
@@ -577,7 +577,7 @@ def _rewrite(run, change):
     manifest = json.loads((run / "run.json").read_text())
     del manifest["sha256"]
     change(manifest)
-    (run / "run.json").write_text(json.dumps(manifest | {"sha256": checksum(manifest)}))
+    (run / "run.json").write_text(json.dumps(manifest | {"sha256": compute_checksum(manifest)}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import bidual as bd
 from bidual.models import Simulated
 from bidual.planners.control import Elites, Exponential, Sampling, cem, dmd, icem, mppi
-from bidual.planners.control._sampling import _colour, clip_controls, path_costs
+from bidual.planners.control._sampling import _colour, clip_controls, sum_path_costs
 from bidual.planners.control._search import Subproblem
 from bidual.problem.features import computed
 
@@ -187,6 +187,6 @@ def test_costs_of_many_paths_are_those_of_each():
     rng = np.random.default_rng(2)
     theta, sequences = np.ones((H, 3)), rng.uniform(-1, 2, (H, 7, 1))
     problem = Subproblem(MOVE, FEATURES, jnp.asarray(theta), jnp.asarray(4), jnp.asarray([0.0, 1.0]))
-    together = path_costs(problem, jnp.asarray(sequences))
+    together = sum_path_costs(problem, jnp.asarray(sequences))
     each = [_cost(sequences[:4, k], theta, (0.0, 1.0)) for k in range(7)]
     np.testing.assert_allclose(together, each, rtol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bidual.dual._bracketing import best_segment
+from bidual.dual._bracketing import find_best_segment
 from bidual.dual._master import solve_master
 from bidual.problem.convex import AffineProgram
 
@@ -22,7 +22,7 @@ def test_the_mixture_is_the_simplex_methods(seed):
     f, g = rng.normal(size=(2, k))
     if seed % 3 == 0:  # ties, and plans exactly at the limit
         f, g = np.round(f), np.round(g)
-    segment = best_segment(f, g)
+    segment = find_best_segment(f, g)
     if segment is None:
         assert g.min() > 0
         return
@@ -38,8 +38,8 @@ def test_the_mixture_is_the_simplex_methods(seed):
 
 
 def test_no_plan_keeps_the_limit():
-    assert best_segment(np.zeros(2), np.ones(2)) is None
+    assert find_best_segment(np.zeros(2), np.ones(2)) is None
 
 
 def test_one_plan_alone_is_best():
-    assert best_segment(np.array([1.0, 0.0, 2.0]), np.array([-1.0, -0.5, 0.5])) == (1, 1, 0.0, 0.0)
+    assert find_best_segment(np.array([1.0, 0.0, 2.0]), np.array([-1.0, -0.5, 0.5])) == (1, 1, 0.0, 0.0)

@@ -4,7 +4,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from bidual.dual.projections import onto_ball
+from bidual.dual.projections import project_onto_ball
 from bidual.problem.convex import Box
 from tests.conftest import TESTS, checks_shapes
 from tests.shapes import CALLS
@@ -14,12 +14,12 @@ MATRIX = np.ones((2, 2))  # where a vector is declared
 
 def test_a_wrong_shape_is_refused():
     with pytest.raises(jaxtyping.TypeCheckError):
-        onto_ball(MATRIX, 1.0)
+        project_onto_ball(MATRIX, 1.0)
 
 
 @pytest.mark.unchecked_shapes(reason="the subject")
 def test_a_marked_test_is_not_checked():
-    onto_ball(MATRIX, 1.0)
+    project_onto_ball(MATRIX, 1.0)
 
 
 def test_the_next_test_is_checked_again():
@@ -29,10 +29,10 @@ def test_the_next_test_is_checked_again():
 @pytest.mark.parametrize("turn", range(2))
 def test_the_first_calls_of_a_test_are_checked(turn):
     for _ in range(CALLS - 1):
-        onto_ball(MATRIX[0], 1.0)
+        project_onto_ball(MATRIX[0], 1.0)
     with pytest.raises(jaxtyping.TypeCheckError):
-        onto_ball(MATRIX, 1.0)
-    onto_ball(MATRIX, 1.0)
+        project_onto_ball(MATRIX, 1.0)
+    project_onto_ball(MATRIX, 1.0)
 
 
 def test_methods_properties_and_fields_are_checked():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bidual._base.text import printable
+from bidual._base.text import escape_unprintable
 from bidual.cli import main
 from bidual.cli._output import Results, report, reserve_stdout, show
 
@@ -53,7 +53,7 @@ def test_a_closed_stream_ends_no_command(closed):
     ],
 )
 def test_what_a_terminal_would_obey_is_printed_as_an_escape(text, shown):
-    assert printable(text) == shown
+    assert escape_unprintable(text) == shown
 
 
 NOISY = """

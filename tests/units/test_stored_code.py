@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual.cli import main
 from bidual.cli._options import Options
 from bidual.learning.runs import read_manifest
@@ -64,7 +64,7 @@ def test_a_forged_manifest_executes_nothing(here, capsys):
     manifest = read_manifest(here / "runs" / "a")
     manifest["options"] = manifest["options"] | {"target": "evil.py"}
     write_manifest(here / "runs" / "a", manifest)
-    assert json.loads((here / "runs" / "a" / "run.json").read_text())["sha256"] == checksum(manifest)
+    assert json.loads((here / "runs" / "a" / "run.json").read_text())["sha256"] == compute_checksum(manifest)
     for command in (["evaluate", "runs/a"], ["learn", "--run", "runs/a", "--resume"], ["check", "runs/a"], ["runs"]):
         main(command)
     assert main(["export", "runs/a"]) == 0
@@ -99,7 +99,7 @@ def test_options_survive_a_command_line():
     assert Options("f.py").to_arguments() == ["f.py"]
     words = options.to_arguments()
     assert words[:5] == ["f.py", "--set", "a=1", "--set", "b=x y"]
-    from bidual.cli import _parser
-    from bidual.cli.learn import _options
+    from bidual.cli import _build_parser
+    from bidual.cli.learn import _read_options
 
-    assert _options(_parser().parse_args(["learn", *words])) == options
+    assert _read_options(_build_parser().parse_args(["learn", *words])) == options

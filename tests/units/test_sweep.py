@@ -14,10 +14,10 @@ from bidual.cli._options import Options
 from bidual.cli.distributed import Failure, WorkerPool, dask, distribute, local, retry_while_busy
 from bidual.cli.sweep import _command, _estimate, _progress
 from bidual.cli.sweep._jobs import Job, JobRecord, check_jobs, read_finished
-from bidual.cli.sweep._spec import options_for_all, read_spec
+from bidual.cli.sweep._spec import list_options, read_spec
 from bidual.cli.sweep._summary import format_table, summarise_jobs
 from bidual.learning.runs._lock import RunLock
-from bidual.learning.runs._manifest import new_manifest, write_manifest
+from bidual.learning.runs._manifest import create_manifest, write_manifest
 from tests import sweeps
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +194,7 @@ def test_the_example_can_be_learned(monkeypatch):
 
 
 def test_everything_that_a_run_depends_on_can_be_swept():
-    assert {*options_for_all(), "target", "settings", "seed"} == set(Options.__dataclass_fields__)
+    assert {*list_options(), "target", "settings", "seed"} == set(Options.__dataclass_fields__)
 
 
 # Handing cells out
@@ -382,12 +382,12 @@ def test_a_line_per_combination():
 
 def test_exit_codes():
     """Trouble with the store goes before other trouble."""
-    assert [_command._exit_code(RECORDS[:count]) for count in (3, 4, 5)] == [0, 5, 5]
-    assert _command._exit_code(RECORDS[4:]) == 1
+    assert [_command._choose_exit_code(RECORDS[:count]) for count in (3, 4, 5)] == [0, 5, 5]
+    assert _command._choose_exit_code(RECORDS[4:]) == 1
 
 
 def test_a_log_has_a_line_per_cell(capsys):
-    with _progress.sweep_progress(Path("none"), [record.job for record in RECORDS], RECORDS[:1]) as tell:
+    with _progress.open_sweep_progress(Path("none"), [record.job for record in RECORDS], RECORDS[:1]) as tell:
         for record in RECORDS[1:4]:
             tell(record)
     assert capsys.readouterr().err.splitlines() == [
@@ -412,7 +412,7 @@ def test_a_terminal_has_a_live_table(monkeypatch, tmp_path):
         store.register("c_seed=0", {"task": "media", "options": {}})
         (tmp_path / "c_seed=0").mkdir()
         lock = RunLock(tmp_path / "c_seed=0")
-        with _progress.sweep_progress(tmp_path, [record.job for record in RECORDS], RECORDS[:1]) as tell:
+        with _progress.open_sweep_progress(tmp_path, [record.job for record in RECORDS], RECORDS[:1]) as tell:
             tell(RECORDS[3])
         lock.release()
     shown = terminal.getvalue()
@@ -425,7 +425,7 @@ def test_a_cell_that_has_fewer_episodes_goes_on(spec):
     found = spec(TASK)
     (job,) = found.jobs
     for episodes, count in ((7, 0), (job.options.episodes, 1)):
-        manifest = new_manifest({}, "media", job.options.to_dict() | {"episodes": episodes})
+        manifest = create_manifest({}, "media", job.options.to_dict() | {"episodes": episodes})
         write_manifest(job.folder, manifest)
         with bd.runs.Store(found.out) as store:
             store.register(job.name, manifest)
@@ -439,7 +439,7 @@ def test_a_folder_with_another_run_is_named_before_anything_starts(spec):
     (job,) = found.jobs
     options = job.options.to_dict()
     for other in (options, options | {"episodes": 7, "batch": 2}, {}):
-        write_manifest(job.folder, new_manifest({}, "media", other))
+        write_manifest(job.folder, create_manifest({}, "media", other))
         if other == options:
             assert read_finished(found.out, [job]) == []
             continue

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import bidual as bd
-from bidual.learning.outputs import Payments, compute_regret, mean_embedding
+from bidual.learning.outputs import Payments, average_embedding, compute_regret
 from bidual.learning.setup import set_up
 from bidual.models import Tabular
 from bidual.models.counts._posterior import draw_posterior
@@ -462,7 +462,7 @@ def test_payments_and_mean_embedding_are_those_of_a_plain_loop():
     psi = np.array([[_features_of(named, one, h) for h in range(H)] for one in episodes])
     expected = np.einsum("nhd,rhd->nr", psi, rows) + constants
     np.testing.assert_allclose(Payments(pieces, rows, constants)(episodes), expected, atol=1e-12)
-    np.testing.assert_allclose(mean_embedding(pieces, episodes), psi.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(average_embedding(pieces, episodes), psi.mean(axis=0), atol=1e-14)
 
 
 RANGES = {"open": (None, True), "declared": (WORLD.padded, True), "declared, start known": (WORLD.padded, False)}

@@ -14,7 +14,7 @@ from bidual.cli.new import VECTORS as VECTORS_BY_NAME
 from bidual.learning.setup import VECTORS, set_up
 from bidual.models import KNR, is_refitted
 from bidual.planners import control
-from bidual.problem.features import FourierMap, computed, features_of, fourier, linear
+from bidual.problem.features import FourierMap, compute_features, computed, fourier, linear
 from tests.control_envs import Slider
 
 SEEN = KNR(fourier(16, 1.5, scales="seen"))
@@ -49,7 +49,7 @@ def test_scales_are_half_of_what_is_seen_and_features_are_those_of_all_transitio
     knowledge = before.update(ran[0]).update(*ran[1:4])
     seen = np.concatenate([one.observations for one in ran[:4]])
     np.testing.assert_allclose(_scales(knowledge), [*np.ptp(seen, axis=0) / 2, 2.0], rtol=1e-12)
-    phi = np.concatenate([features_of(knowledge.phi, one.observations[:-1], one.controls) for one in ran[:4]])
+    phi = np.concatenate([compute_features(knowledge.phi, one.observations[:-1], one.controls) for one in ran[:4]])
     np.testing.assert_allclose(knowledge.moments.gram, phi.T @ phi, rtol=1e-12, atol=1e-14)
     assert knowledge.moments.count == 24
 

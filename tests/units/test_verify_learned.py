@@ -24,7 +24,7 @@ from bidual.certificate._lower import lower_bound
 from bidual.certificate.verify_learned import LearnedAnswer, read_learned
 from bidual.cli import main
 from bidual.storage._arrays import StoredArrays
-from bidual.storage._learned import _evidence
+from bidual.storage._learned import _read_evidence
 from bidual.tasks.riverswim import riverswim
 from bidual.world.envs import Simulator
 from tests.units.test_saved_learned import Walk
@@ -330,7 +330,7 @@ def test_every_set_gives_the_bound_of_the_checker(river, tmp_path, kind):
     rewrite(tmp_path / "x.bidual", lambda m, _: m["model"].update(set=kind))
     exact = LearnedAnswer(*verify.read(str(tmp_path / "x.bidual"))).bound / verify.ONE
     manifest, arrays = archive.read(tmp_path / "x.bidual", "learned")
-    evidence = _evidence(manifest, StoredArrays(arrays))
+    evidence = _read_evidence(manifest, StoredArrays(arrays))
     assert evidence.record is not None
     rounded = lower_bound(
         evidence.program, evidence.record, evidence.knowledge.confidence_set, evidence.knowledge.pieces
@@ -391,7 +391,7 @@ def test_ends_of_a_coin_are_where_its_likelihood_ratio_is_the_share(c, misses):
 def test_a_coin_is_bounded_from_any_start(end, monkeypatch):
     """Floating-point numbers only say where to look: ends found from bad starts are never inside."""
     right = verify_sets.coin_least(5, 20, (30 * verify.ONE, 30 * verify.ONE))
-    monkeypatch.setattr(verify_sets.math, "log1p", lambda x: -end)
+    monkeypatch.setattr(math, "log1p", lambda x: -end)
     found = verify_sets.coin_least(5, 20, (30 * verify.ONE, 30 * verify.ONE))
     assert 0 <= found <= right + (verify.ONE >> 90)
 
@@ -548,7 +548,7 @@ def test_divergences_are_logarithms_of_rationals(counts, K):
         context.prec = 60
         ratio = share * largest / mixture
         truth = (Decimal(ratio.numerator).ln() - Decimal(ratio.denominator).ln()) / n
-        found = verify_sets.divergence(counts, K, verify_sets.ln(verify.span(share)))
+        found = verify_sets.divergence(counts, K, verify_numbers.ln(verify.span(share)))
         assert truth - Decimal("1e-50") <= Decimal(found) / Decimal(verify.ONE) <= truth + Decimal("1e-50")
 
 

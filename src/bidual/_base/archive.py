@@ -98,7 +98,7 @@ def read(
         if not target.is_file():
             raise ArchiveError(f"{target} is not a file: give the path of a file written by solution.save or --out")
         with _open_zip(target) as archive:
-            manifest, blob = read_json(_entry(archive, _MANIFEST)), _entry(archive, _ARRAYS)
+            manifest, blob = read_json(_read_entry(archive, _MANIFEST)), _read_entry(archive, _ARRAYS)
         version, found, written = manifest["format"], manifest["kind"], manifest.pop("sha256")
         actual = digest(manifest, blob)
     except MALFORMED as error:
@@ -126,7 +126,7 @@ def read_kind(path: str | os.PathLike[str]) -> str | None:
     """Read the kind that a file claims to be; None where it cannot be read, which `read` reports."""
     try:
         with _open_zip(path) as archive:
-            return read_json(_entry(archive, _MANIFEST))["kind"]
+            return read_json(_read_entry(archive, _MANIFEST))["kind"]
     except MALFORMED:
         return None
 
@@ -140,7 +140,7 @@ def _open_zip(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
             yield archive
 
 
-def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
+def _read_entry(archive: zipfile.ZipFile, name: str) -> bytes:
     """Read an uncompressed part of the file: a compressed one is not ours, and could be huge in memory."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED:

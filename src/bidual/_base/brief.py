@@ -23,6 +23,7 @@ def shorten(text: str, most: int = MOST) -> str:
 
 
 def _describe_field(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
+    """Write the value of a field on a line: large arrays and records by their sizes."""
     if is_dataclass(value):
         return f"{getattr(value, '__name__', type(value).__name__)}(...)"
     if hasattr(value, "dtype") and getattr(value, "size", 0) > _MOST_ENTRIES:

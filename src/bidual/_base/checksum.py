@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 
-def checksum(header: object, *parts: np.ndarray | bool) -> str:
+def compute_checksum(header: object, *parts: np.ndarray | bool) -> str:
     """Return a checksum of JSON values and arrays."""
     total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for part in parts:

@@ -50,11 +50,11 @@ class Draw(NamedTuple):
         return int(first >> 1), int(second >> 1)
 
     def seed_words(self) -> UInt[np.ndarray, "3"]:
-        """Return the three numbers as an array for `key_of`, which runs in compiled code: eager JAX calls are slow."""
+        """Return the three numbers as an array, for `derive_key` in compiled code: eager JAX calls are slow."""
         return np.array([self.seed, int(self.purpose), self.number], dtype=np.uint32)
 
 
-def key_of(seed_words: UInt[Array, "3"]) -> Key[Array, ""]:
+def derive_key(seed_words: UInt[Array, "3"]) -> Key[Array, ""]:
     """Return the JAX key of a draw, inside compiled code."""
     return jax.lax.fori_loop(
         1, 3, lambda i, key: jr.fold_in(key, seed_words[i]), jr.key(seed_words[0].astype(jnp.uint32))

@@ -7,7 +7,7 @@ _KEPT = {"\n", "\t"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return a text with every character that a terminal would obey, and none would show, written as an escape."""
     if text.isascii() and text.isprintable():
         return text

@@ -57,14 +57,14 @@ def float32(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @cache
-def _first_process() -> int:
+def _record_first_process() -> int:
     """Return the number of the process that computed first: the parent's in a process forked afterwards."""
     return os.getpid()
 
 
 def _check_process() -> None:
     """Raise where JAX would wait for ever, for threads that a fork does not copy."""
-    if _first_process() != os.getpid():
+    if _record_first_process() != os.getpid():
         raise BidualError(
             "this process was forked from one in which bidual had computed, and JAX hangs in such a process: tables "
             'and affine laws act here, but to compute start it with multiprocessing.get_context("spawn") or '
@@ -81,7 +81,7 @@ def place_on_device(array: np.ndarray) -> DeviceArray:
         return jax.device_put(array)
 
 
-def at_step(array: np.ndarray, h: int) -> np.ndarray:
+def select_step(array: np.ndarray, h: int) -> np.ndarray:
     """Return entry `h` of a leading time axis that may have length 1 (the same at every step)."""
     return array[0] if array.shape[0] == 1 else array[h]
 

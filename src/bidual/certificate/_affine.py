@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
-from bidual.certificate._evaluate import average_start, check_policy, kernels_of, minimum, roll_out
+from bidual.certificate._evaluate import average_start, check_policy, compute_minimum, list_kernels, roll_out
 from bidual.certificate._types import Certificate, Evidence, Record, certify_policy, with_record_bound
-from bidual.certificate.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, bound_value_slack
 from bidual.problem.convex import AffineProgram
 
 
@@ -25,18 +25,18 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     check_policy(evidence)
     record = _normalise(evidence.record, program)
     evidence = replace(evidence, record=record)
-    kernels = kernels_of(evidence.mdp)
+    kernels = list_kernels(evidence.mdp)
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
     certificate = certify_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
-    bound, slack = _dual_bound(evidence, program, kernels)
+    bound, slack = _bound_dual(evidence, program, kernels)
     if record.objective_weight != 0:
         _check_weak_duality(certificate, record, bound)
     return with_record_bound(certificate, record, bound, slack)
 
 
-def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> tuple[float, float]:
+def _bound_dual(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr_array]) -> tuple[float, float]:
     """Bound the least  w f(Psi) + gamma . g(Psi)  over all policies from below; return the slack in it as well.
 
     With w = 1 no feasible policy has a smaller f. With w = 0 and sum_i |gamma_i| units_i = 1 every policy
@@ -44,10 +44,10 @@ def _dual_bound(evidence: Evidence, program: AffineProgram, kernels: list[sp.csr
     """
     mdp = evidence.mdp
     gamma, weight = evidence.record.gamma, evidence.record.objective_weight
-    least = minimum(evidence, kernels, program.theta(gamma, weight))
+    least = compute_minimum(evidence, kernels, program.theta(gamma, weight))
     magnitude = weight * np.abs(program.objective) + np.einsum("i,ihd->hd", np.abs(gamma), np.abs(program.rows))
     constants = abs(weight * program.offset) + (gamma.size + 1) * float(np.abs(gamma) @ np.abs(program.limits))
-    slack = float(value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
+    slack = float(bound_value_slack(mdp, evidence.psi, magnitude[None], gamma.size + 1)[0]) + 4 * EPS * constants
     return least + weight * program.offset - float(gamma @ program.limits) - slack, slack
 
 
@@ -68,7 +68,7 @@ def _evaluate(
         Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
         V = np.einsum("sa,sai->si", evidence.policy.table[h], Q)
     values = np.array([average_start(mdp, V[:, i]) for i in range(len(rows))])
-    slack = value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
+    slack = bound_value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
         np.append(program.offset, program.limits)
     )
     return float(values[0]) + program.offset, values[1:] - program.limits, float(slack[0]), slack[1:]
@@ -108,6 +108,7 @@ def _check_second_opinion(
     value_slack: float,
     g_slack: Float[np.ndarray, "m"],
 ) -> None:
+    """Raise `CertificateError` where the sums over visits do not confirm the backward evaluation."""
     f_forward, g_forward = program.values(embedding)
     # A forward sum has up to S A K terms where a backward one has A K: allow for them.
     widen = 2.0 + evidence.mdp.num_states

@@ -28,7 +28,7 @@ class Least(NamedTuple):
     error: float
 
 
-def ball_minimum(
+def bound_ball_minimum(
     phat: Float[np.ndarray, "*rows k"], radius: Float[np.ndarray, "*rows"], W: Float[np.ndarray, "*rows k"]
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
     """Bound the least P . W over {KL(phat || P) <= radius} from below, with the rounding error of the bound."""
@@ -57,7 +57,7 @@ def _tilt(phat: np.ndarray, d: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, n
     return np.sum(phat * np.log(u), axis=-1), np.sum(phat / u, axis=-1)
 
 
-def near_minimum(
+def compute_near_minimum(
     centre: Float[np.ndarray, "*rows k"], gain: Float[np.ndarray, "*rows"], W: Float[np.ndarray, "*rows k"]
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
     """Compute the least P . W over {sum (P - centre)+ <= gain}, and its rounding error."""

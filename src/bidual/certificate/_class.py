@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._base.errors import CertificateError
-from bidual._base.types import at_step
-from bidual.certificate._ball import Least, ball_minimum
+from bidual._base.types import select_step
+from bidual.certificate._ball import Least, bound_ball_minimum
 from bidual.certificate.rounding import EPS
 from bidual.models import ArrivalRewards, Plausible, compute_arrival_rewards
 from bidual.problem.features import Pieces
@@ -28,7 +28,7 @@ class DenseLaws(NamedTuple):
     defect: float
 
 
-def least_over_class(
+def bound_least_over_class(
     model: Plausible,
     pieces: Pieces,
     theta: Float[np.ndarray, "H d"],
@@ -53,14 +53,14 @@ def least_over_class(
         arrivals = _expect_arrivals(model, rewards, theta[h], laws, h)
         Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrivals[:, None]
         error += laws.defect * float(np.abs(V).max() + _bound_signals(rewards, theta[h], h))
-        V = _action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
+        V = _choose_action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
         V = V if len(V) <= room else V.min(axis=0, keepdims=True)
     value, lost = _start(model, V)
     sums = (len(theta) * (6 * A + S + 8) + pieces.psi.dimension + terms + 4) * EPS
     return Least(value, error + lost + sums * float(np.sum(magnitude * pieces.peaks())))
 
 
-def _action_values(
+def _choose_action_values(
     Q: Float[np.ndarray, "k b S A"], allowed: Bool[np.ndarray, "S A"], actions: Float[np.ndarray, "S A"] | None
 ) -> Float[np.ndarray, "k b S"]:
     """Return the value of the best action, or of the actions of a policy."""
@@ -92,8 +92,8 @@ def _expect_arrivals(
     if not rewards.positions:
         return np.zeros((k, S, A))
     support, t = model.counts.support, theta[list(rewards.positions)]
-    W = np.tensordot(np.maximum(t, 0), at_step(rewards.low, h), axes=1)
-    W = W + np.tensordot(np.minimum(t, 0), at_step(rewards.high, h), axes=1)
+    W = np.tensordot(np.maximum(t, 0), select_step(rewards.low, h), axes=1)
+    W = W + np.tensordot(np.minimum(t, 0), select_step(rewards.high, h), axes=1)
     everywhere = np.zeros((S, A, S))
     s, a, place = np.nonzero(support.states >= 0)
     everywhere[s, a, support.states[s, a, place]] = W[s, a, place]
@@ -104,13 +104,13 @@ def _bound_signals(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: in
     if not rewards.positions:
         return 0.0
     t = np.abs(theta[list(rewards.positions)])
-    ends = np.maximum(np.abs(at_step(rewards.low, h)), np.abs(at_step(rewards.high, h)))
+    ends = np.maximum(np.abs(select_step(rewards.low, h)), np.abs(select_step(rewards.high, h)))
     return float(np.tensordot(t, ends, axes=1).max())
 
 
 def _start(model: Plausible, V: Float[np.ndarray, "b S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
     law = np.broadcast_to(frequencies, (len(V), len(states)))
-    values, lost = ball_minimum(law, np.full(len(V), radius), V[:, states])
+    values, lost = bound_ball_minimum(law, np.full(len(V), radius), V[:, states])
     best = int(values.argmin())
     return float(values[best]), float(lost.max())

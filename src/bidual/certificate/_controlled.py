@@ -2,7 +2,7 @@
 
 * lower: the record's linear cost, minimised over all linear laws that may be true (`_quadratic`); none where
   dynamics or costs are of another kind;
-* upper: fresh episodes of the policy (`_estimates`), for signals with declared bounds.
+* upper: fresh episodes of the policy (`_estimate_values`), for signals with declared bounds.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from bidual.certificate._estimates import (
     Estimates,
     Round,
     Spans,
+    compute_resolution,
     estimate_round,
     evaluate_at,
-    image_rows,
-    resolution_of,
+    list_image_rows,
 )
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._types import Certificate, Record
@@ -56,9 +56,9 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
     _check_spans("functional", evidence.pieces, evidence.linear, rows)
     if evidence.corners is not None:
         assert program.curved is not None  # nothing else has an image
-        _check_spans("number", evidence.pieces, evidence.corners, image_rows(program.curved))
+        _check_spans("number", evidence.pieces, evidence.corners, list_image_rows(program.curved))
     try:
-        estimates = _estimates(evidence)
+        estimates = _estimate_values(evidence)
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
     g, gamma = estimates.mean[1:], np.zeros(0) if evidence.record is None else evidence.record.gamma
@@ -72,7 +72,7 @@ def certify_controlled(evidence: ControlEvidence, rows: EstimateRows) -> Certifi
         violations_upper=estimates.over(program.equality),
         embedding=np.zeros((0, 0)),
         visits=np.zeros((0, 0)),
-        resolution=resolution_of(program, evidence.linear, estimates.mean, gamma),
+        resolution=compute_resolution(program, evidence.linear, estimates.mean, gamma),
     )
 
 
@@ -84,7 +84,7 @@ def _bound_optimum(evidence: ControlEvidence) -> float | None:
     return bound if bound is not None and np.isfinite(bound) else None
 
 
-def _estimates(evidence: ControlEvidence) -> Estimates:
+def _estimate_values(evidence: ControlEvidence) -> Estimates:
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
         mean = np.full(1 + program.equality.size, np.nan) if embedding is None else evaluate_at(program, embedding)

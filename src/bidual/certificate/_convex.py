@@ -11,10 +11,17 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError, ProblemError
-from bidual.certificate._cuts import AffineCut, cut_of, multipliers
-from bidual.certificate._evaluate import check_policy, evaluate_backward, forward_error, kernels_of, minimum, roll_out
+from bidual.certificate._cuts import AffineCut, cut_of, read_multipliers
+from bidual.certificate._evaluate import (
+    bound_forward_error,
+    check_policy,
+    compute_minimum,
+    evaluate_backward,
+    list_kernels,
+    roll_out,
+)
 from bidual.certificate._types import Certificate, Evidence, certify_policy, with_record_bound
-from bidual.certificate.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, bound_value_slack
 from bidual.problem.convex import ConvexProgram
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP
@@ -26,7 +33,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
     _check_numbers(evidence, program)
     check_policy(evidence)
-    kernels, record = kernels_of(evidence.mdp), evidence.record
+    kernels, record = list_kernels(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
     certificate = _evaluate(evidence, program, kernels, visits, embedding)
     floor = bound_floor(program, evidence.psi, evidence.mdp) if record.objective_weight == 1 else -np.inf
@@ -39,12 +46,12 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
         return certificate  # and no other bound
     theta = program.image.adjoint(cut.slope)
     _check_second_opinion(evidence, kernels, theta, embedding)
-    bound, slack = _dual_bound(evidence, program, cut, kernels, theta)
+    bound, slack = _bound_dual(evidence, program, cut, kernels, theta)
     if record.objective_weight == 0:
         if not bound <= float(np.max(certificate.violations_upper / program.units, initial=0.0)):
             raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
     else:
-        _check_weak_duality(certificate, multipliers(program, record), bound)
+        _check_weak_duality(certificate, read_multipliers(program, record), bound)
     return certificate if floor >= bound else with_record_bound(certificate, record, bound, slack)
 
 
@@ -68,6 +75,7 @@ def _evaluate(
     visits: Float[np.ndarray, "H S"],
     embedding: Float[np.ndarray, "H d"],
 ) -> Certificate:
+    """Evaluate objective and constraints at the policy's image, with the rounding errors of both."""
     y = program.image(embedding)
     value, g = program.functions.values(y, evidence.auxiliary)
     if not (np.isfinite(value) and np.all(np.isfinite(g))):
@@ -89,7 +97,7 @@ def _bound_image_error(
     evidence: Evidence, program: ConvexProgram, kernels: list[sp.csr_array], embedding: Float[np.ndarray, "H d"]
 ) -> Float[np.ndarray, "n"]:
     """Bound the rounding error of the image of the policy."""
-    relative = forward_error(evidence.mdp, kernels)
+    relative = bound_forward_error(evidence.mdp, kernels)
     signals, *_ = evidence.psi.sizes
     size = np.abs(embedding)
     # A signal may cancel, so its error is relative to its largest value; a probability's is relative to itself.
@@ -100,7 +108,7 @@ def _bound_image_error(
     )
 
 
-def _dual_bound(
+def _bound_dual(
     evidence: Evidence,
     program: ConvexProgram,
     cut: AffineCut,
@@ -112,10 +120,10 @@ def _dual_bound(
     magnitude = abs(image.matrix).T @ cut.magnitude
     magnitude = np.broadcast_to(magnitude, theta.shape) if image.total else magnitude.reshape(theta.shape)
     terms = cut.terms + int(np.diff(image.matrix.tocsc().indptr).max(initial=0))
-    slack = cut.slack + float(value_slack(evidence.mdp, evidence.psi, magnitude[None], terms)[0])
+    slack = cut.slack + float(bound_value_slack(evidence.mdp, evidence.psi, magnitude[None], terms)[0])
     shifts = abs(cut.constant) + float(cut.magnitude @ np.abs(image.offset))
     slack += (cut.slope.size + terms + 8) * EPS * shifts
-    return minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack, slack
+    return compute_minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack, slack
 
 
 def _check_numbers(evidence: Evidence, program: ConvexProgram) -> None:
@@ -136,7 +144,7 @@ def _check_second_opinion(
 ) -> None:
     """Check that theta . Psi of the policy agrees forward and backward."""
     forward, backward = float(np.vdot(theta, embedding)), evaluate_backward(evidence, kernels, theta)
-    slack = float(value_slack(evidence.mdp, evidence.psi, np.abs(theta)[None], 1)[0])
+    slack = float(bound_value_slack(evidence.mdp, evidence.psi, np.abs(theta)[None], 1)[0])
     if not abs(forward - backward) <= (2.0 + evidence.mdp.num_states) * slack:
         raise CertificateError(f"two evaluations of the policy disagree: {backward!r} backward, {forward!r} forward")
 

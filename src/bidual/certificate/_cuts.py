@@ -1,8 +1,8 @@
 """Linear functions below a convex problem, from multipliers of its cone form, with their rounding errors.
 
 There is one kind of proof: multipliers lam with a box around them that contains an exactly dual-feasible vector
-(`convex.movement`). Weak duality proves f(y) >= constant + slope . y of it for every y, whatever the functions are.
-Derivatives at a point are none: a library may return one that is no subgradient, as CVXPY does for `sum_largest`.
+(`convex.bound_movement`). Weak duality proves f(y) >= constant + slope . y of it for every y, whatever the functions
+are. Derivatives at a point are none: a library may return one that is no subgradient, as CVXPY does for `sum_largest`.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bidual._base.errors import CertificateError
 from bidual.certificate._types import Record
 from bidual.certificate.rounding import EPS
-from bidual.problem.convex import AbstractProgram, ConicForm, ConvexProgram, movement
+from bidual.problem.convex import AbstractProgram, ConicForm, ConvexProgram, bound_movement
 
 
 class AffineCut(NamedTuple):
@@ -36,7 +36,7 @@ def cut_of(program: ConvexProgram, record: Record, reach: Float[np.ndarray, "n"]
     return _cut_from_multipliers(program, record, reach) if _has_multipliers(program, record) else None
 
 
-def multipliers(program: AbstractProgram, record: Record) -> Float[np.ndarray, "m"]:
+def read_multipliers(program: AbstractProgram, record: Record) -> Float[np.ndarray, "m"]:
     """Return the multipliers of the scalar constraints, for every kind of record."""
     return program.multipliers(record.gamma, record.objective_weight, of_rows=record.point is not None)
 
@@ -57,7 +57,7 @@ def _cut_from_multipliers(program: ConvexProgram, record: Record, reach: Float[n
         raise CertificateError(f"the record has {lam.size} multipliers, which do not fit the problem's cone form")
     if weight == 0:
         lam = _scale_to_units(form, lam)
-    room = movement(form, lam)
+    room = bound_movement(form, lam)
     lost = form.cones.outside(lam, room)
     if lost:
         raise CertificateError(

@@ -159,7 +159,7 @@ def bound_over_box(program: ConvexProgram, ends: Sequence[tuple[float, float]]) 
     return np.where(np.isnan(worst), np.inf, worst + _EVALUATED * np.maximum(1.0, np.abs(worst)))
 
 
-def resolution_of(
+def compute_resolution(
     program: AbstractProgram, linear: Spans, mean: Float[np.ndarray, "rows"], gamma: Float[np.ndarray, "r"]
 ) -> Resolution:
     """Return by how much the same samples may give other numbers elsewhere.
@@ -188,7 +188,7 @@ def check_samples(what: str, number: int, samples: Float[np.ndarray, "n"], low: 
         )
 
 
-def image_rows(program: ConvexProgram) -> EstimateRows:
+def list_image_rows(program: ConvexProgram) -> EstimateRows:
     """Return the image as linear functionals of the embedding."""
     image, units = program.image, np.eye(program.image.size)
     rows = np.array([image.adjoint(unit) for unit in units])

@@ -7,13 +7,13 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
-from bidual._base.types import at_step
+from bidual._base.types import select_step
 from bidual.certificate._types import Evidence
 from bidual.certificate.rounding import EPS
 from bidual.world.mdp import TabularMDP
 
 
-def minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
+def compute_minimum(evidence: Evidence, kernels: list[sp.csr_array], theta: Float[np.ndarray, "H d"]) -> float:
     """Compute the least theta . Psi over all policies, up to rounding."""
     mdp, forbidden = evidence.mdp, ~evidence.mdp.actions
     V = np.zeros(mdp.num_states)
@@ -32,7 +32,7 @@ def evaluate_backward(evidence: Evidence, kernels: list[sp.csr_array], theta: Fl
     return average_start(evidence.mdp, V)
 
 
-def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
+def bound_forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
     """Bound the relative error of a state's visits after H steps forward.
 
     All terms are probabilities, so nothing cancels: a step sums as many products as the state has ways in (at most
@@ -42,14 +42,14 @@ def forward_error(mdp: TabularMDP, kernels: list[sp.csr_array]) -> float:
     return mdp.horizon * (ways + mdp.num_actions + 4) * EPS
 
 
-def kernels_of(mdp: TabularMDP) -> list[sp.csr_array]:
+def list_kernels(mdp: TabularMDP) -> list[sp.csr_array]:
     """Return the law of every step, or the one law of all steps, as a sparse (S A, S) matrix."""
     lists = mdp.successors
     S, A, K = lists.states.shape[1:]
     rows = np.arange(S * A + 1) * K
     return [
         sp.csr_array(
-            (at_step(lists.probabilities, h).ravel(), at_step(lists.states, h).ravel(), rows), shape=(S * A, S)
+            (select_step(lists.probabilities, h).ravel(), select_step(lists.states, h).ravel(), rows), shape=(S * A, S)
         )
         for h in range(max(lists.states.shape[0], lists.probabilities.shape[0]))
     ]
@@ -58,6 +58,7 @@ def kernels_of(mdp: TabularMDP) -> list[sp.csr_array]:
 def roll_out(
     evidence: Evidence, kernels: list[sp.csr_array]
 ) -> tuple[Float[np.ndarray, "H S"], Float[np.ndarray, "H d"]]:
+    """Compute the visits and the embedding of the policy, step by step from the start."""
     mdp, psi, table = evidence.mdp, evidence.psi, evidence.policy.table
     transposed = [kernel.T for kernel in kernels]
     visits = np.empty((mdp.horizon, mdp.num_states))
@@ -87,6 +88,7 @@ def average_starts(mdp: TabularMDP, V: Float[np.ndarray, "n S"]) -> Float[np.nda
 
 
 def check_policy(evidence: Evidence) -> None:
+    """Raise `CertificateError` for a policy of another shape, or whose rows are no laws."""
     mdp, table = evidence.mdp, evidence.policy.table
     if table.shape != (mdp.horizon, mdp.num_states, mdp.num_actions):
         raise CertificateError(f"the policy has shape {table.shape} but the model is {mdp!r}")

@@ -5,10 +5,10 @@ from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
 from bidual.certificate._ball import Least
-from bidual.certificate._class import least_over_class
+from bidual.certificate._class import bound_least_over_class
 from bidual.certificate._cuts import cut_of
-from bidual.certificate._optimistic import least_over_set
-from bidual.certificate._quadratic import least_over_laws
+from bidual.certificate._optimistic import bound_least_over_set
+from bidual.certificate._quadratic import bound_least_over_laws
 from bidual.certificate._types import Record
 from bidual.certificate.rounding import EPS
 from bidual.models import LinearLaws, Plausible, Rectangular
@@ -24,13 +24,15 @@ def lower_bound(
     None where the record has no multipliers. It holds if the true law is among those of the model.
     """
     return program.dispatch(
-        lambda rows: _affine(rows, record, model, pieces), lambda cones: _convex(cones, record, model, pieces)
+        lambda rows: _bound_affine(rows, record, model, pieces),
+        lambda cones: _bound_convex(cones, record, model, pieces),
     )
 
 
-def _convex(
+def _bound_convex(
     program: ConvexProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
 ) -> float | None:
+    """Bound a convex problem by the linear function that the multipliers prove; None where they prove none."""
     peaks = np.broadcast_to(pieces.peaks(), (program.horizon, pieces.psi.dimension))
     image = program.image
     cut = cut_of(program, record, np.abs(image.offset) + image.spread(peaks))
@@ -46,9 +48,10 @@ def _convex(
     return least.value + cut.constant + float(cut.slope @ image.offset) - slack
 
 
-def _affine(
+def _bound_affine(
     program: AffineProgram, record: Record, model: Rectangular | Plausible | LinearLaws, pieces: Pieces
 ) -> float:
+    """Bound a linear problem by its Lagrangian, whose cost is minimised over all laws."""
     gamma, weight = record.gamma, record.objective_weight
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):
         raise CertificateError(f"a record needs finite multipliers and weight 0 or 1; got weight {weight}")
@@ -71,7 +74,7 @@ def _bound_least(
 ) -> Least:
     """Bound the least theta . Psi over policies and laws."""
     if isinstance(model, LinearLaws):
-        return least_over_laws(model, theta, magnitude, terms)
+        return bound_least_over_laws(model, theta, magnitude, terms)
     if isinstance(model, Plausible):
-        return least_over_class(model, pieces, theta, magnitude, terms)
-    return least_over_set(model, pieces, theta, magnitude, terms)
+        return bound_least_over_class(model, pieces, theta, magnitude, terms)
+    return bound_least_over_set(model, pieces, theta, magnitude, terms)

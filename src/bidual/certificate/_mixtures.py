@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from bidual._base.errors import CertificateError
-from bidual._base.types import at_step
-from bidual.certificate._evaluate import average_starts, kernels_of
-from bidual.certificate.rounding import EPS, value_slack
+from bidual._base.types import select_step
+from bidual.certificate._evaluate import average_starts, list_kernels
+from bidual.certificate.rounding import EPS, bound_value_slack
 from bidual.problem.convex import AffineProgram
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP
@@ -56,7 +56,7 @@ def certify_mixtures(evidence: Mixtures) -> MixtureBounds:
     program, weights, limits = evidence.program, evidence.weights, evidence.limits
     _check(evidence)
     rows = np.concatenate([program.objective[None], program.rows])
-    slack = value_slack(evidence.mdp, evidence.psi, np.abs(rows), 1)
+    slack = bound_value_slack(evidence.mdp, evidence.psi, np.abs(rows), 1)
     plans = _evaluate(evidence, rows)
     _check_second_opinion(evidence, rows, plans, slack)
     mixed = weights @ plans
@@ -66,7 +66,7 @@ def certify_mixtures(evidence: Mixtures) -> MixtureBounds:
     upper = value + slack[0] + 2 * EPS * abs(program.offset)
     g_slack = slack[1:] + 2 * EPS * np.abs(limits)
     violations_upper = np.where(program.equality, np.abs(g) + g_slack, np.maximum(g + g_slack, 0.0))
-    lower = _dual_bounds(evidence)
+    lower = _bound_duals(evidence)
     room = upper + np.sum(np.abs(evidence.gamma) * violations_upper, axis=1)
     if not np.all(lower <= room):
         i = int(np.argmin(room - lower))
@@ -86,6 +86,7 @@ def _evaluate(evidence: Mixtures, rows: Float[np.ndarray, "r H d"]) -> Float[np.
 def _evaluate_group(
     evidence: Mixtures, rows: Float[np.ndarray, "r H d"], actions: Int[np.ndarray, "k H S"]
 ) -> Float[np.ndarray, "k r"]:
+    """Compute the value of every row for some plans at once, backward in time."""
     mdp, psi, k = evidence.mdp, evidence.psi, len(actions)
     S, A, K = mdp.successors.states.shape[1:]
     first, block = np.tile(np.arange(S) * A, k), np.repeat(np.arange(k, dtype=np.int32) * S, S)[:, None]
@@ -102,16 +103,16 @@ def _evaluate_group(
             pay = np.stack([psi.pay(row[h], h) for row in rows]).reshape(len(rows), S * A)
         later, taken = taken, first + actions[:, h].ravel()
         new = np.flatnonzero(taken != later) if same_law else np.arange(k * S)
-        chances[new] = at_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken[new], axis=0)
-        arrivals[new] = at_step(mdp.successors.states, h).reshape(S * A, K).take(taken[new], axis=0) + block[new]
+        chances[new] = select_step(mdp.successors.probabilities, h).reshape(S * A, K).take(taken[new], axis=0)
+        arrivals[new] = select_step(mdp.successors.states, h).reshape(S * A, K).take(taken[new], axis=0) + block[new]
         V = np.stack([law @ values for values in V]) + pay.take(taken, axis=1)
     return average_starts(mdp, V.reshape(len(rows) * k, S)).reshape(len(rows), k).T
 
 
-def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
+def _bound_duals(evidence: Mixtures) -> Float[np.ndarray, "n"]:
     """Bound the least f + gamma . g over all policies from below, for every gamma at once."""
     mdp, psi, program, gamma = evidence.mdp, evidence.psi, evidence.program, evidence.gamma
-    kernels, forbidden = kernels_of(mdp), ~mdp.actions
+    kernels, forbidden = list_kernels(mdp), ~mdp.actions
     thetas = np.stack([program.theta(multipliers, 1.0) for multipliers in gamma])
     V = np.zeros((mdp.num_states, len(gamma)))
     pay = np.zeros(0)
@@ -124,12 +125,13 @@ def _dual_bounds(evidence: Mixtures) -> Float[np.ndarray, "n"]:
     magnitude = np.abs(program.objective) + np.einsum("ni,ihd->nhd", np.abs(gamma), np.abs(program.rows))
     terms = gamma.shape[1] + 1
     constants = abs(program.offset) + terms * np.sum(np.abs(gamma) * np.abs(evidence.limits), axis=1)
-    slack = value_slack(mdp, psi, magnitude, terms) + 4 * EPS * constants
+    slack = bound_value_slack(mdp, psi, magnitude, terms) + 4 * EPS * constants
     least = average_starts(mdp, V.T)
     return least + program.offset - np.sum(gamma * evidence.limits, axis=1) - slack
 
 
 def _check(evidence: Mixtures) -> None:
+    """Raise `CertificateError` for numbers, multipliers or weights that can prove nothing."""
     program, mdp = evidence.program, evidence.mdp
     parts = (program.objective, program.rows, evidence.limits, evidence.psi.signals, evidence.gamma, evidence.weights)
     if not all(np.all(np.isfinite(part)) for part in parts) or not np.isfinite(program.offset):
@@ -152,6 +154,7 @@ def _check_second_opinion(
     plans: Float[np.ndarray, "k r"],
     slack: Float[np.ndarray, "r"],
 ) -> None:
+    """Raise `CertificateError` where a plan's stored embedding disagrees with its backward evaluation."""
     forward = np.einsum("rhd,khd->kr", rows, evidence.embeddings)
     if not np.all(np.abs(forward - plans) <= (2.0 + evidence.mdp.num_states) * slack):
         k = int(np.argmax(np.abs(forward - plans).max(axis=1)))

@@ -8,14 +8,14 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
-from bidual._base.types import at_step
-from bidual.certificate._ball import Least, ball_minimum, near_minimum
+from bidual._base.types import select_step
+from bidual.certificate._ball import Least, bound_ball_minimum, compute_near_minimum
 from bidual.certificate.rounding import EPS
 from bidual.models import ArrivalRewards, Elliptical, Rectangular, compute_arrival_rewards
 from bidual.problem.features import Pieces
 
 
-def least_over_set(
+def bound_least_over_set(
     model: Rectangular,
     pieces: Pieces,
     theta: Float[np.ndarray, "H d"],
@@ -29,7 +29,7 @@ def least_over_set(
     S, A = support.allowed.shape
     V, error = np.zeros(S), 0.0
     for h in reversed(range(len(theta))):
-        W = _payments(model, pieces, rewards, theta[h], V, h)
+        W = _collect_payments(model, pieces, rewards, theta[h], V, h)
         row, lost = _minimise_rows(model, W, h)
         Q = pieces.psi.pay(theta[h], h) + row
         V = np.where(support.allowed, Q, np.inf).min(axis=1)
@@ -40,7 +40,7 @@ def least_over_set(
     return Least(start, error + lost + sums * float(np.sum(magnitude * pieces.peaks())))
 
 
-def _payments(
+def _collect_payments(
     model: Rectangular,
     pieces: Pieces,
     rewards: ArrivalRewards,
@@ -53,13 +53,13 @@ def _payments(
     t = theta[list(rewards.positions)]
     W = V[support.filled]
     if rewards.positions:
-        W = W + np.tensordot(np.maximum(t, 0), at_step(rewards.low, h), axes=1)
-        W = W + np.tensordot(np.minimum(t, 0), at_step(rewards.high, h), axes=1)
+        W = W + np.tensordot(np.maximum(t, 0), select_step(rewards.low, h), axes=1)
+        W = W + np.tensordot(np.minimum(t, 0), select_step(rewards.high, h), axes=1)
     if not support.open:
         return W
     everywhere = np.broadcast_to(V, (*support.allowed.shape, V.size))
     for position, values in pieces.arrivals:
-        everywhere = everywhere + theta[position] * at_step(values, h)
+        everywhere = everywhere + theta[position] * select_step(values, h)
     for position, one in pieces.observed:
         least = min(theta[position] * one.low, theta[position] * one.high)
         everywhere = everywhere + (np.where(support.absorbing, least, 0.0) if one.at_end else least)
@@ -69,26 +69,27 @@ def _payments(
 def _minimise_rows(
     model: Rectangular, W: Float[np.ndarray, "S A k"], h: int
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "S A"]]:
+    """Bound the least P . W of every state and action over the set of laws of its row."""
     if isinstance(model, Elliptical):
-        return near_minimum(at_step(model.centre, h), at_step(model.gain, h), W)
+        return compute_near_minimum(select_step(model.centre, h), select_step(model.gain, h), W)
     if model.set in ("box", "bernstein"):
-        low, high, elsewhere = (at_step(limit, h) for limit in model.box)
-        return _boxes(low, high, elsewhere, W)
-    phat = at_step(model.frequencies, h)
+        low, high, elsewhere = (select_step(limit, h) for limit in model.box)
+        return _fill_boxes(low, high, elsewhere, W)
+    phat = select_step(model.frequencies, h)
     if W.shape[-1] > phat.shape[-1]:
         phat = np.concatenate([phat, np.zeros_like(W[..., :1])], axis=-1)
     if model.set == "ball":
-        return ball_minimum(phat, at_step(model.radius, h), W)
-    return near_minimum(phat, at_step(model.distance, h) / 2, W)
+        return bound_ball_minimum(phat, select_step(model.radius, h), W)
+    return compute_near_minimum(phat, select_step(model.distance, h) / 2, W)
 
 
 def _start(model: Rectangular, V: Float[np.ndarray, "S"]) -> tuple[float, float]:
     states, frequencies, radius = model.start_row
-    value, lost = ball_minimum(frequencies[None], np.array([radius]), V[None, states])
+    value, lost = bound_ball_minimum(frequencies[None], np.array([radius]), V[None, states])
     return float(value[0]), float(lost[0])
 
 
-def _boxes(
+def _fill_boxes(
     low: Float[np.ndarray, "S A K"],
     high: Float[np.ndarray, "S A K"],
     elsewhere: Float[np.ndarray, "S A"],

@@ -40,7 +40,7 @@ class _Setting(NamedTuple):
     roundings: float  # in one entry
 
 
-def least_over_laws(
+def bound_least_over_laws(
     laws: LinearLaws, theta: Float[np.ndarray, "H p"], magnitude: Float[np.ndarray, "H p"], terms: int
 ) -> Least:
     """Bound the least theta . Psi over policies and laws from below; -inf where no proof succeeds."""
@@ -70,6 +70,7 @@ def least_over_laws(
 def _prepare_setting(
     laws: LinearLaws, theta: Float[np.ndarray, "H p"], magnitude: Float[np.ndarray, "H p"], terms: int
 ) -> _Setting | None:
+    """Build the forms of all steps over (1, s, u, noise, s'), with their sizes; None where a bound fails."""
     n, m, constant = laws.sizes
     size = 1 + 3 * n + m
     forms = np.stack([_homogenise(*form) for form in laws.forms])

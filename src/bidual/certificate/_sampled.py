@@ -1,7 +1,7 @@
 """The certificate of a learned policy: a bound on all policies, and the value of this one.
 
 * lower: the record's linear cost, minimised over all laws in the confidence set of the counts (`_optimistic`);
-* upper: fresh episodes of the policy (`_estimates`) and, where few laws may be true, its value under each of them
+* upper: fresh episodes of the policy (`_estimate_values`) and, where few laws may be true, its value under each of them
   (`_within`);
 * both need ranges that no episode can leave. They are derived from the problem, the features and the successors that
   were declared, with chance free to do anything.
@@ -25,13 +25,13 @@ from bidual.certificate._estimates import (
     Round,
     Spans,
     check_samples,
+    compute_resolution,
     estimate_round,
     evaluate_at,
-    image_rows,
-    resolution_of,
+    list_image_rows,
 )
 from bidual.certificate._lower import lower_bound
-from bidual.certificate._optimistic import least_over_set
+from bidual.certificate._optimistic import bound_least_over_set
 from bidual.certificate._types import Certificate, Record
 from bidual.certificate._within import narrow_by_class
 from bidual.certificate.bounds import Split
@@ -70,11 +70,11 @@ def certify_sampled(evidence: SampledEvidence, rows: EstimateRows) -> Certificat
     if len({seen.number for seen in rounds}) < len(rounds):
         raise CertificateError("two rounds of evaluation have the same number: each needs a share of delta of its own")
     try:
-        seen, known = _estimates(evidence, rows), evidence.knowledge
+        seen, known = _estimate_values(evidence, rows), evidence.knowledge
         estimates = narrow_by_class(seen, program, rows, evidence.policy, known, evidence.embedding)
     except (ProblemError, EnvError) as error:
         raise CertificateError(f"the samples prove nothing: {error}") from error
-    lower, conflict = _bounds_of_record(evidence)
+    lower, conflict = _bound_by_record(evidence)
     g, gamma = estimates.mean[1:], np.zeros(0) if evidence.record is None else evidence.record.gamma
     return Certificate(
         value=float(estimates.mean[0]),
@@ -86,11 +86,11 @@ def certify_sampled(evidence: SampledEvidence, rows: EstimateRows) -> Certificat
         violations_upper=estimates.over(program.equality),
         embedding=np.zeros((0, 0)),
         visits=np.zeros((0, 0)),
-        resolution=resolution_of(program, evidence.linear, estimates.mean, gamma),
+        resolution=compute_resolution(program, evidence.linear, estimates.mean, gamma),
     )
 
 
-def _bounds_of_record(evidence: SampledEvidence) -> tuple[float | None, float | None]:
+def _bound_by_record(evidence: SampledEvidence) -> tuple[float | None, float | None]:
     """Return the lower bound on the optimum, and the least violation of some row by every policy, in its units."""
     knowledge, record = evidence.knowledge, evidence.record
     # Where a signal proves to be no function of the transition, without being declared noisy, its mean is unknown.
@@ -109,7 +109,8 @@ def _bounds_of_record(evidence: SampledEvidence) -> tuple[float | None, float | 
     return bound, None
 
 
-def _estimates(evidence: SampledEvidence, rows: EstimateRows) -> Estimates:
+def _estimate_values(evidence: SampledEvidence, rows: EstimateRows) -> Estimates:
+    """Bound objective and constraints from the fresh episodes of every round, at once."""
     program, embedding = evidence.program, evidence.embedding
     if not evidence.rounds:
         mean = np.full(1 + program.equality.size, np.nan) if embedding is None else evaluate_at(program, embedding)
@@ -137,7 +138,7 @@ def _check_functionals(evidence: SampledEvidence, rows: EstimateRows) -> None:
     if few is None:
         raise CertificateError("corners bound functions of a few numbers, and this problem has none")
     images = [seen.image for seen in evidence.rounds if seen.image is not None]
-    _check_spans("number", evidence, corners, image_rows(few), images)
+    _check_spans("number", evidence, corners, list_image_rows(few), images)
 
 
 def _check_spans(
@@ -152,7 +153,9 @@ def _check_spans(
     model, places = knowledge.all_supported_laws, np.searchsorted(rows.numbers, spans.numbers)
     for column, (number, low, high, place) in enumerate(zip(*spans, places, strict=True)):
         row, magnitude, constant = rows.rows[place], rows.magnitudes[place], float(rows.constants[place])
-        least, most = (least_over_set(model, knowledge.pieces, theta, magnitude, rows.terms) for theta in (row, -row))
+        least, most = (
+            bound_least_over_set(model, knowledge.pieces, theta, magnitude, rows.terms) for theta in (row, -row)
+        )
         bottom, top = constant + least.value - least.error, constant - most.value + most.error
         room = 8 * EPS * abs(constant)  # a constant that was summed in another order differs in its last bits
         if not (low <= bottom + room and high >= top - room):
@@ -170,7 +173,7 @@ def _check_second_opinion(evidence: SampledEvidence, rows: EstimateRows, seen: R
         return
     _check_means("functional", evidence, rows, evidence.linear.numbers, seen.values, seen.embedding)
     if seen.image is not None and evidence.program.curved is not None:
-        numbers = image_rows(evidence.program.curved)
+        numbers = list_image_rows(evidence.program.curved)
         _check_means("number", evidence, numbers, numbers.numbers, seen.image, seen.embedding)
 
 

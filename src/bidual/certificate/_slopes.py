@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual.certificate._convex import bound_image
-from bidual.certificate._cuts import cut_of, multipliers
+from bidual.certificate._cuts import cut_of, read_multipliers
 from bidual.certificate._types import Evidence
 from bidual.certificate.verify import NotDecidedError
 from bidual.certificate.verify_expressions import Leaf, Tree, difference, entries
@@ -39,7 +39,7 @@ _DIVERGENCES = {
 }
 
 
-def slopes_of(
+def find_slopes(
     evidence: Evidence, program: ConvexProgram, stored: dict, arrays: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return the multipliers of the constraints and, where they are found, the slopes of the functions.
@@ -53,7 +53,7 @@ def slopes_of(
     cut = cut_of(program, evidence.record, bound_image(evidence, program))
     if cut is None:  # a record without multipliers proves nothing
         return {"multipliers": np.zeros(program.units.size)}
-    gamma = multipliers(program, evidence.record)
+    gamma = read_multipliers(program, evidence.record)
     found = {"multipliers": gamma}
     try:
         tree = Tree(

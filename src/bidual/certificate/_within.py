@@ -11,8 +11,15 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from bidual.certificate._class import DenseLaws, least_over_class, select_laws
-from bidual.certificate._estimates import MOST_NUMBERS, EstimateRows, Estimates, bound_over_box, evaluate_at, image_rows
+from bidual.certificate._class import DenseLaws, bound_least_over_class, select_laws
+from bidual.certificate._estimates import (
+    MOST_NUMBERS,
+    EstimateRows,
+    Estimates,
+    bound_over_box,
+    evaluate_at,
+    list_image_rows,
+)
 from bidual.certificate.rounding import EPS
 from bidual.models import AbstractCounted, Plausible
 from bidual.problem.convex import AbstractProgram, ConvexProgram
@@ -41,10 +48,10 @@ def narrow_by_class(
     if laws is None:
         return estimates
     guess = estimates.mean if embedding is None else evaluate_at(program, embedding)
-    return estimates.narrow(guess, *extreme_values(program, rows, policy.table, laws, knowledge.pieces))
+    return estimates.narrow(guess, *bound_extreme_values(program, rows, policy.table, laws, knowledge.pieces))
 
 
-def extreme_values(
+def bound_extreme_values(
     program: AbstractProgram,
     rows: EstimateRows,
     table: Float[np.ndarray, "H S A"],
@@ -56,22 +63,23 @@ def extreme_values(
     upper = -lower
     if program.curved is not None and not program.curved.num_auxiliary:
         lower, upper = _bound_curved(program.curved, table, model, pieces)
-    low, high = _linear(rows, table, model, pieces)
+    low, high = _enclose_linear(rows, table, model, pieces)
     lower[rows.numbers] = np.maximum(lower[rows.numbers], low)
     upper[rows.numbers] = np.minimum(upper[rows.numbers], high)
     return lower, upper
 
 
-def _linear(rows: EstimateRows, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+def _enclose_linear(rows: EstimateRows, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
     low, high = np.zeros(rows.numbers.size), np.zeros(rows.numbers.size)
     for i, (row, magnitude, constant) in enumerate(zip(rows.rows, rows.magnitudes, rows.constants, strict=True)):
-        least, most = (least_over_class(model, pieces, one, magnitude, rows.terms, table) for one in (row, -row))
+        least, most = (bound_least_over_class(model, pieces, one, magnitude, rows.terms, table) for one in (row, -row))
         room = 8 * EPS * abs(constant)
         low[i], high[i] = constant + least.value - least.error - room, constant - most.value + most.error + room
     return low, high
 
 
 def _bound_curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], model: Plausible, pieces: Pieces) -> Ends:
+    """Bound curved functions over the class: law by law where these are few, else through their image."""
     H, S, A = table.shape
     count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # there are no costs after the last action
     few = count <= _MOST and count * H * S * S * A <= _WORK
@@ -80,7 +88,7 @@ def _bound_curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], mod
     lower = np.full(1 + program.equality.size, -np.inf)
     if program.image.size > MOST_NUMBERS:
         return lower, -lower
-    low, high = _linear(image_rows(program), table, model, pieces)
+    low, high = _enclose_linear(list_image_rows(program), table, model, pieces)
     return lower, bound_over_box(program, list(zip(low, high, strict=True)))
 
 
@@ -96,13 +104,13 @@ def _bound_over_combinations(
     error = _bound_image_error(program, table, steps, pieces)
     found = []
     for laws in itertools.product(*(one.dense for one in steps)):
-        y = program.image(_embedding(table, laws, pieces, initial))
+        y = program.image(_compute_embedding(table, laws, pieces, initial))
         found.append(_bound_near_image(program, y, error))
     low, high = np.array(found).swapaxes(0, 1)
     return np.where(np.isnan(low), -np.inf, low).min(axis=0), np.where(np.isnan(high), np.inf, high).max(axis=0)
 
 
-def _embedding(
+def _compute_embedding(
     table: Float[np.ndarray, "H S A"],
     laws: tuple[Float[np.ndarray, "S A S"], ...],
     pieces: Pieces,

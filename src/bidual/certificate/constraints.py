@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Record, multipliers
+from bidual.certificate import Certificate, Record, read_multipliers
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.modelling import Line, slice_rows
 
@@ -29,7 +29,7 @@ class Goal(NamedTuple):
         """Return the gap that counts as closed for bounds of this size."""
         return max(self.gap * max(abs(lower), abs(upper)), self.floor) if self.relative else self.gap
 
-    def a_little_less(self) -> "Goal":
+    def reduce_goal(self) -> "Goal":
         """Return the goal of a search: a certificate subtracts its rounding slack."""
         return Goal(0.99 * self.gap, self.relative, 0.99 * self.floor)
 
@@ -42,7 +42,7 @@ class Goal(NamedTuple):
         return Goal(goal.allowed(lower, upper) * (1 + 1e-9), False)
 
 
-def status_of(program: AbstractProgram, certificate: Certificate, goal: Goal) -> Status:
+def derive_status(program: AbstractProgram, certificate: Certificate, goal: Goal) -> Status:
     """Return the status that the certificate proves."""
     if certificate.conflict is not None and certificate.conflict > 0:
         return Status.INFEASIBLE
@@ -53,7 +53,7 @@ def status_of(program: AbstractProgram, certificate: Certificate, goal: Goal) ->
     return Status.OPTIMAL if goal.is_met(certificate.lower, certificate.upper) else Status.FEASIBLE
 
 
-def status_of_learned(certificate: Certificate, gap: float | None, goal: float | None) -> Status:
+def derive_learned_status(certificate: Certificate, gap: float | None, goal: float | None) -> Status:
     """Return the status where bounds come from episodes, and hold without tolerances; `goal` is the requested gap."""
     if certificate.conflict is not None:
         return Status.INFEASIBLE
@@ -118,7 +118,7 @@ def find_constraint(name: str, results: Sequence[ConstraintResult]) -> Constrain
     raise KeyError(f"no constraint {name!r}; there are {[result.name for result in results]}")
 
 
-def constraint_results(
+def list_constraint_results(
     lines: Sequence[Line],
     certificate: Certificate,
     gamma: Float[np.ndarray, "m"] | None,
@@ -158,7 +158,7 @@ def find_conflict(
     """Return the constraints with a multiplier, if the certificate proves that they clash."""
     if certificate.conflict is None:
         return None
-    gamma, least = multipliers(program, record), {}
+    gamma, least = read_multipliers(program, record), {}
     for line, rows in slice_rows(lines):
         guilty = gamma[rows] != 0
         if guilty.any():

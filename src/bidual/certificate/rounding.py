@@ -16,7 +16,9 @@ _NOTHING = 1e-290  # enclosures of 0 are wider than 0: by less than this
 _PRECISION = 1e-12  # of the optimistic planner's rows
 
 
-def value_slack(mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"], terms: int) -> Float[np.ndarray, "n"]:
+def bound_value_slack(
+    mdp: TabularMDP, psi: Psi, magnitude: Float[np.ndarray, "n H d"], terms: int
+) -> Float[np.ndarray, "n"]:
     """Bound the rounding error of a backward pass, for n costs with coefficients of at most `magnitude`.
 
     The coefficients are themselves sums of `terms` products. A step then forms theta . psi (d terms), an
@@ -35,7 +37,7 @@ def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[
     total, largest = np.zeros(len(rows)), np.zeros(len(rows))
     for h in range(mdp.horizon):
         if h == 0 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h - 1]):
-            with np.errstate(over="ignore", invalid="ignore"):  # `rows_with_rounding` refuses what is not finite
+            with np.errstate(over="ignore", invalid="ignore"):  # `round_rows` refuses what is not finite
                 largest = np.array([np.max(np.abs(psi.pay(row[h], h))[mdp.actions]) for row in rows])
         total += largest
     return total
@@ -59,12 +61,10 @@ def with_planner_resolution(program: AbstractProgram, pieces: Pieces) -> Abstrac
 
 def with_rounding(program: AbstractProgram, psi: Psi, mdp: TabularMDP) -> AbstractProgram:
     """Return the program with the units, and where it is linear the resolution, that its rows have over this model."""
-    return program.dispatch(
-        lambda rows: rows_with_rounding(rows, psi, mdp), lambda cones: cones_with_rounding(cones, psi, mdp)
-    )
+    return program.dispatch(lambda rows: round_rows(rows, psi, mdp), lambda cones: round_cones(cones, psi, mdp))
 
 
-def cones_with_rounding(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> ConvexProgram:
+def round_cones(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> ConvexProgram:
     """Return a convex program with units of at most what its constraints can reach over this model.
 
     Units are at most 1 or the limit, as cone solvers have absolute tolerances, and at most what g can be over the box
@@ -83,18 +83,18 @@ def cones_with_rounding(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> Co
     return program if np.array_equal(units, program.units) else program.with_units(units)
 
 
-def rows_with_rounding(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:
+def round_rows(program: AffineProgram, psi: Psi, mdp: TabularMDP) -> AffineProgram:
     """The program with the units and the resolution of its rows over this model.
 
     A violation is measured in units of the limit, at most of what the row can pay, or of what arithmetic on such
     signals can resolve, if that is more; 1e-9 units still count as holding. So signals in other units are the same
     problem, and the smallest limit is one.
     """
-    resolution = value_slack(mdp, psi, np.abs(program.rows), 1) + 4 * EPS * np.abs(program.limits)
+    resolution = bound_value_slack(mdp, psi, np.abs(program.rows), 1) + 4 * EPS * np.abs(program.limits)
     largest, sizes = reach(mdp, psi, program.rows), np.abs(program.limits)
     units = np.maximum(np.where(largest > 0, np.minimum(sizes, largest), sizes), 4 * resolution / TOLERANCE)
     measured = replace(program, units=np.where(units > 0, units, 1.0), resolution=resolution)
-    scale = value_slack(mdp, psi, np.abs(program.objective)[None], 1)
+    scale = bound_value_slack(mdp, psi, np.abs(program.objective)[None], 1)
     if not (np.all(np.isfinite(measured.units)) and np.all(np.isfinite(scale))):
         raise ProblemError(
             "signals times coefficients overflow double precision: rescale the signals to moderate numbers"

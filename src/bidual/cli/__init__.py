@@ -16,7 +16,7 @@ _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, finish, evaluate, expo
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    args, unknown = _parser().parse_known_args(argv)
+    args, unknown = _build_parser().parse_known_args(argv)
     if unknown:  # of options: the parser of the command knows which were meant
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
@@ -40,21 +40,22 @@ def main(argv: list[str] | None = None) -> int:
 def entry() -> int:
     """Run the command of this process, which prints nothing on standard output after it."""
     if "_ARGCOMPLETE" in os.environ:
-        _complete()
+        _complete_command()
     try:
         return main()
     finally:
         give_up_stdout()
 
 
-def _complete() -> None:
+def _complete_command() -> None:
     """Answer a shell that completes a command, whose question is in the environment, and end the process."""
     import argcomplete
 
-    argcomplete.autocomplete(_parser())
+    argcomplete.autocomplete(_build_parser())
 
 
-def _parser() -> Parser:
+def _build_parser() -> Parser:
+    """Build the parser of all commands, each of which adds its own options."""
     parser = Parser(
         prog="bidual",
         description="Constrained convex Markov decision processes: policies with certificates.",

@@ -55,10 +55,11 @@ def find_controls_explorer(name: str | None, dual: str | None, suited: "Controls
         "ftl": FollowTheLeader(),
     }
     suited = replace(suited, dual=players.get(dual or "corrective"))
-    return suited if name is None else replace(suited, optimism=_optimism(name, suited.optimism))
+    return suited if name is None else replace(suited, optimism=_choose_optimism(name, suited.optimism))
 
 
-def _optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism":
+def _choose_optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism":
+    """Return the kind of optimism of that name: the task's own where it is of this kind."""
     from bidual.planners import control
 
     kinds = {

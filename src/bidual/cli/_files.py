@@ -22,7 +22,7 @@ def write_outputs(solution: "Solution", folder: Path, grid: "Grid | None") -> li
     """Save the solution, its JSON and its figures; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     solution.save(folder / "solution.bidual")
-    return [folder / "solution.bidual", *_write(solution, folder, _figures(solution, grid))]
+    return [folder / "solution.bidual", *_write(solution, folder, _draw_figures(solution, grid))]
 
 
 def write_learned(
@@ -35,16 +35,16 @@ def write_learned(
     """Save a learned solution, its JSON and its figures; return the files, of which the solution is the first."""
     folder.mkdir(parents=True, exist_ok=True)
     solution.save(folder / "solution.bidual")
-    drawn = chain(_learning_figures(solution, grid, optimum), figures)
+    drawn = chain(_draw_learning_figures(solution, grid, optimum), figures)
     return [folder / "solution.bidual", *_write(solution, folder, drawn)]
 
 
-def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure | bytes]]":
+def draw_control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[str, Figure | bytes]]":
     """Draw the policy's behaviour on a few episodes that are run for the figures alone: nothing else rests on them."""
     if target.picture is None:
         return
     from bidual._base.keys import Draw, Purpose
-    from bidual.report import control_animation, control_figure, control_is_animated
+    from bidual.report import can_animate, control_animation, control_figure
     from bidual.world.envs import control_environment
 
     env = control_environment(target.env, target.problem.embedding.horizon)
@@ -53,7 +53,7 @@ def control_figures(solution: "Learned", target: "Unknown") -> "Iterator[tuple[s
     which = "every episode" if alike else f"{_EPISODES} episodes"
     title = f"{target.name}: {which} of the policy that was learned in {solution.episodes}"
     yield "episodes.png", control_figure(episodes[:1] if alike else episodes, target.picture, title)
-    if control_is_animated(target.picture):
+    if can_animate(target.picture):
         short = f"{target.name}, learned in {solution.episodes} episodes"
         yield "episode.gif", control_animation(episodes[0], target.picture, short)
 
@@ -82,17 +82,17 @@ def _write(solution: "Solution | Learned", folder: Path, figures: "Iterable[tupl
     return paths
 
 
-def _figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, Figure]]":
+def _draw_figures(solution: "Solution", grid: "Grid | None") -> "Iterator[tuple[str, Figure]]":
     """Draw the expected visits, the actions (where they are readable), and the bounds over the plans."""
-    from bidual.report import bounds_figure, policy_figure, policy_is_drawable, visits_figure
+    from bidual.report import bounds_figure, can_draw_policy, policy_figure, visits_figure
 
     yield "visits.png", visits_figure(solution, grid)
-    if policy_is_drawable(solution, grid):
+    if can_draw_policy(solution, grid):
         yield "policy.png", policy_figure(solution, grid)
     yield "bounds.png", bounds_figure(solution)
 
 
-def _learning_figures(
+def _draw_learning_figures(
     solution: "Learned", grid: "Grid | None", optimum: float | None
 ) -> "Iterator[tuple[str, Figure]]":
     """Draw the bounds over the episodes, and the class of laws if there is one; on a map, the expected visits."""

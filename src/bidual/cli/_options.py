@@ -108,14 +108,14 @@ def _is_of_type(kind: object, value: object) -> bool:
     return type(value) in kinds or (type(value) is int and float in kinds)
 
 
-def default_episodes(target: str) -> int:
+def find_default_episodes(target: str) -> int:
     """Return the default number of episodes of a task; of a file or an unknown name the general default."""
     from bidual.tasks import ENTRIES
 
     return next((entry.episodes for entry in ENTRIES if entry.name == target), Options.episodes)
 
 
-def unknown_of(options: Options) -> "Unknown":
+def load_declared(options: Options) -> "Unknown":
     """Load the problem and its environment, with its declarations."""
     from bidual.cli._target import load_unknown
     from bidual.learning.setup import default_model

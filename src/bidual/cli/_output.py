@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from io import TextIOBase, TextIOWrapper
 from typing import TextIO, final
 
-from bidual._base.text import printable
+from bidual._base.text import escape_unprintable
 
 _OUT, _ERR = 1, 2  # the descriptors that children inherit
 _Stream = TextIO | TextIOBase  # of this process, or what stands for it in tests
@@ -36,13 +36,13 @@ _RESULTS: ContextVar[Results | None] = ContextVar("results", default=None)
 
 def show(result: object) -> None:
     """Print a result on standard output, at once."""
-    (_RESULTS.get() or Results(sys.stdout)).print(printable(str(result)))
+    (_RESULTS.get() or Results(sys.stdout)).print(escape_unprintable(str(result)))
 
 
 def report(text: object) -> None:
     """Print what is not a result on standard error; nothing where that is closed or its reader is gone."""
     if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]: print() would turn to standard output
-        _print(printable(str(text)), sys.stderr)
+        _print(escape_unprintable(str(text)), sys.stderr)
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def give_up_stdout() -> None:
         if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]: it was closed before we began
             _print("", stream, end="")
     with suppress(OSError):
-        _point_at_stderr()
+        _redirect_to_stderr()
     sys.stdout = sys.stderr
 
 
@@ -74,23 +74,23 @@ def _reserve_descriptor() -> Iterator[TextIO]:
     """Point descriptor 1 at standard error, and yield a stream to where it pointed before."""
     ours = os.dup(_OUT)
     try:
-        _point_at_stderr()
-        with _stream_to(ours) as results:
+        _redirect_to_stderr()
+        with _open_stream(ours) as results:
             yield results
     finally:
         os.dup2(ours, _OUT)
         os.close(ours)
 
 
-def _point_at_stderr() -> None:
+def _redirect_to_stderr() -> None:
     """Point descriptor 1 at standard error or, where that is closed, at nothing."""
     try:
         os.dup2(_ERR, _OUT)
     except OSError:
-        _point_at_nothing(_OUT)
+        _redirect_to_nothing(_OUT)
 
 
-def _point_at_nothing(descriptor: int) -> None:
+def _redirect_to_nothing(descriptor: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, descriptor)
     os.close(nothing)
@@ -105,13 +105,13 @@ def _print(text: str, stream: _Stream, end: str = "\n") -> bool:
         print(text, file=stream, end=end, flush=True)
     except BrokenPipeError:
         with suppress(OSError, ValueError):  # a stream without a descriptor has no such buffer
-            _point_at_nothing(stream.fileno())
+            _redirect_to_nothing(stream.fileno())
         return False
     return True
 
 
 @contextmanager
-def _stream_to(descriptor: int) -> Iterator[TextIO]:
+def _open_stream(descriptor: int) -> Iterator[TextIO]:
     """Open a stream to the descriptor like standard output; where that writes elsewhere, as in tests, yield itself."""
     usual = sys.stdout
     if not (isinstance(usual, TextIOWrapper) and _writes_to_descriptor()):

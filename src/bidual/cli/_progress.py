@@ -21,24 +21,24 @@ _SECONDS_OF_SPEED = 5.0  # over which episodes per second are counted: early one
 
 
 @contextmanager
-def progress_line(what: str) -> "Iterator[Callable[..., None]]":
+def open_progress_line(what: str) -> "Iterator[Callable[..., None]]":
     """Yield a function that displays the state of a solve, after a text of the caller's if one is given."""
-    with _attentive_line(what) as show:
+    with _open_attentive_line(what) as show:
         yield lambda state, where="": show(f"{where}{_describe(state)}")
 
 
 @contextmanager
-def learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[LearnProgress], None]]":
+def open_learning_line(what: str, episodes: int, *, maximises: bool) -> "Iterator[Callable[[LearnProgress], None]]":
     """Yield a function that displays the state of learning, out of so many episodes."""
     speed = _Speed()
-    with _attentive_line(what) as show:
+    with _open_attentive_line(what) as show:
         yield lambda progress: show(_describe_learning(progress, episodes, speed(progress), maximises=maximises))
 
 
 @contextmanager
-def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
+def _open_attentive_line(what: str) -> Iterator[Callable[[str], None]]:
     """Yield a line that does not lose an interrupt: one that was lost is raised again with the next update."""
-    with remember_interrupts() as raise_lost, _line(what) as show:
+    with remember_interrupts() as raise_lost, _open_line(what) as show:
 
         def show_or_interrupt(text: str) -> None:
             raise_lost()
@@ -48,7 +48,7 @@ def _attentive_line(what: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def _line(what: str) -> Iterator[Callable[[str], None]]:
+def _open_line(what: str) -> Iterator[Callable[[str], None]]:
     """Yield a function that displays a text: at once in a terminal, every few seconds in a log."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -91,7 +91,9 @@ class _Log:
         text, new = self._latest, self._latest != self._printed
         if not new and now - self._at < _SECONDS_BETWEEN_LINES_OF_NO_NEWS:
             return None
-        line = f"{self._what}: {text}" if new else f"{self._what}: {text}, no news for {duration(now - self._at)}"
+        line = (
+            f"{self._what}: {text}" if new else f"{self._what}: {text}, no news for {format_duration(now - self._at)}"
+        )
         self._printed, self._at = text, now
         return line
 
@@ -118,6 +120,7 @@ class _Speed:
 
 
 def _describe_learning(progress: "LearnProgress", episodes: int, speed: float | None, *, maximises: bool) -> str:
+    """Write the state of learning on a line: episodes, bounds, speed and the time left."""
     parts = [f"{progress.episodes}/{episodes} episodes"]
     if progress.bound is not None:
         parts.append(f"no policy {'above' if maximises else 'below'} {progress.bound:.4g}")
@@ -131,11 +134,14 @@ def _describe_learning(progress: "LearnProgress", episodes: int, speed: float | 
         return ", ".join([*parts, "now evaluating the policy"])
     if speed:
         per_second = f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"
-        parts += [f"{per_second} episodes/s", f"{duration((episodes - progress.episodes) / speed)} of learning left"]
+        parts += [
+            f"{per_second} episodes/s",
+            f"{format_duration((episodes - progress.episodes) / speed)} of learning left",
+        ]
     return ", ".join(parts)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
-from bidual.cli._options import Options, check_executes_nothing, read_stored_options, unknown_of
+from bidual.cli._options import Options, check_executes_nothing, load_declared, read_stored_options
 from bidual.cli._output import report
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def conclude_run(folder: Path, options: Options, *, evaluation: int | None, stor
     from bidual.learning.callbacks import stop_when
     from bidual.learning.learn import finish
 
-    target = unknown_of(options)
+    target = load_declared(options)
     return finish(
         target.problem,
         target.env,

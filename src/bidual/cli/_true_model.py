@@ -40,7 +40,7 @@ def evaluate_in_true_model(solution: "Learned", problem: "Problem", mdp: "Tabula
     import numpy as np
 
     from bidual.certificate import Evidence, Record, certify
-    from bidual.certificate.constraints import constraint_results
+    from bidual.certificate.constraints import list_constraint_results
     from bidual.solving.search import prepare
     from bidual.solving.solve import solve
     from bidual.world.policies import MarkovPolicy
@@ -50,7 +50,7 @@ def evaluate_in_true_model(solution: "Learned", problem: "Problem", mdp: "Tabula
     assert isinstance(solution.policy, MarkovPolicy)  # over the states of the model that is simulated
     certificate = certify(Evidence(program, instance.psi, mdp, solution.policy, nothing))
     value = -certificate.value if problem.maximises else certificate.value
-    return TrueModel(value, constraint_results(problem.lines(), certificate, None), solve(problem, mdp))
+    return TrueModel(value, list_constraint_results(problem.lines(), certificate, None), solve(problem, mdp))
 
 
 def _describe_constraint(c: "ConstraintResult") -> str:

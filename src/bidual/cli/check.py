@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(saved: Path, *, exact: bool) -> int:
+    """Check a file and print the result; return the exit code."""
     if exact:
         from bidual._base import archive
         from bidual.certificate.verify import main

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual.cli._folders import make_folder
-from bidual.cli._options import Options, unknown_of
+from bidual.cli._options import Options, load_declared
 from bidual.cli._output import show
 from bidual.cli.learn import learn_with_progress
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     make_folder(args.out)
     # Episodes of evaluation are cheap, and the policy is worth a narrow interval.
     options = Options("rover", episodes=args.episodes, evaluation=2 * args.episodes)
-    target = unknown_of(options)
+    target = load_declared(options)
     show(_TEXT.format(episodes=args.episodes))
     solution = learn_with_progress(options, target)
     show(_describe_certified(solution))
@@ -87,6 +87,7 @@ def _describe_truth(truth: "TrueModel") -> str:
 
 
 def _write(solution: "Learned", truth: "TrueModel", target: "Unknown", folder: Path) -> None:
+    """Write figures and numbers of the learned and of the known model, and list the files."""
     import shutil
     import sys
     from dataclasses import replace

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import RunError, TaskError
-from bidual.cli._options import Options, check_executes_nothing, read_stored_options, unknown_of
+from bidual.cli._options import Options, check_executes_nothing, load_declared, read_stored_options
 from bidual.cli._output import show
 from bidual.cli._stored import open_saved
 
@@ -75,10 +75,11 @@ def _load_policy(path: Path, target: "Unknown") -> "AbstractPolicy":
 
 
 def _load_target(args: argparse.Namespace) -> "Unknown":
+    """Load the task of a stored run, or the one that is named after the policy."""
     if not args.path.exists():
         raise RunError(f"there is no run and no policy at {args.path} ('bidual runs' lists runs)")
     if args.target is not None:
-        return unknown_of(_read_named_options(args))
+        return load_declared(_read_named_options(args))
     if not args.path.is_dir():
         raise TaskError(
             f"{args.path} does not say where its policy is to be run: name the task or the file after it, as in "
@@ -88,7 +89,7 @@ def _load_target(args: argparse.Namespace) -> "Unknown":
         raise TaskError("--set goes with a task: name it after the run, or leave --set out for what the run was in")
     options = read_stored_options(args.path)
     check_executes_nothing(options, shlex.join(["bidual", "evaluate", str(args.path), options.target]))
-    return unknown_of(options)
+    return load_declared(options)
 
 
 def _read_named_options(args: argparse.Namespace) -> Options:

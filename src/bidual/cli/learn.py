@@ -12,11 +12,11 @@ from bidual.cli._history import write_history
 from bidual.cli._options import (
     Options,
     check_executes_nothing,
-    default_episodes,
+    find_default_episodes,
     learn_with_options,
+    load_declared,
     read_stored_options,
     resume_command,
-    unknown_of,
 )
 from bidual.cli._output import report, show
 
@@ -123,15 +123,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Learn and report."""
-    from bidual.cli._files import control_figures, to_json, write_learned
+    from bidual.cli._files import draw_control_figures, to_json, write_learned
     from bidual.cli._next_steps import describe_use
     from bidual.cli._true_model import evaluate_in_true_model
 
-    options = _options(args)
-    target = unknown_of(options)
+    options = _read_options(args)
+    target = load_declared(options)
     if args.out is not None:
         make_folder(args.out)
-    solution = learn_with_progress(options, target, time_limit=args.time_limit, run=_folder(args, options))
+    solution = learn_with_progress(options, target, time_limit=args.time_limit, run=_read_folder(args, options))
     text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
     show(text)
     if args.json and solution.conflict is not None:
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         show(truth)
     if args.out is not None:
         optimum = _find_known_optimum(options) if truth is None else truth.optimum
-        figures = control_figures(solution, target)
+        figures = draw_control_figures(solution, target)
         for path in write_learned(solution, args.out, target.grid, optimum, figures):
             report(f"wrote {path}")
     if args.history is not None:
@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         for line in describe_use(args.out / "solution.bidual", options):
             report(line)
-    return _exit_code(solution, args, options.episodes)
+    return _choose_exit_code(solution, args, options.episodes)
 
 
 def _find_known_optimum(options: Options) -> float | None:
@@ -164,7 +164,7 @@ def _find_known_optimum(options: Options) -> float | None:
     return find(options.target).optimum
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _read_options(args: argparse.Namespace) -> Options:
     """Read the options of the command line or, where a run is resumed without naming its task, those of the run."""
     if args.target is None:
         if not (args.resume and args.folder is not None):
@@ -178,7 +178,7 @@ def _options(args: argparse.Namespace) -> Options:
     return Options(
         target=args.target,
         settings=tuple(args.settings),
-        episodes=default_episodes(args.target) if args.episodes is None else args.episodes,
+        episodes=find_default_episodes(args.target) if args.episodes is None else args.episodes,
         seed=args.seed,
         delta=args.delta,
         support=args.support,
@@ -192,7 +192,8 @@ def _options(args: argparse.Namespace) -> Options:
     )
 
 
-def _folder(args: argparse.Namespace, options: Options) -> "Folder | None":
+def _read_folder(args: argparse.Namespace, options: Options) -> "Folder | None":
+    """Read the folder of the run; None where the run is not stored."""
     if args.folder is None:
         for name in ("resume", "checkpoint_every", "tensorboard"):
             if getattr(args, name):
@@ -215,9 +216,9 @@ def learn_with_progress(
 ) -> "Learned":
     """Learn with a progress line."""
     from bidual.cli._next_steps import describe_stop
-    from bidual.cli._progress import learning_line
+    from bidual.cli._progress import open_learning_line
 
-    line = learning_line(target.name, options.episodes, maximises=target.problem.maximises)
+    line = open_learning_line(target.name, options.episodes, maximises=target.problem.maximises)
     try:
         with line as progress:
             solution = learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
@@ -230,7 +231,7 @@ def learn_with_progress(
     return solution
 
 
-def _exit_code(solution: "Learned", args: argparse.Namespace, episodes: int) -> int:
+def _choose_exit_code(solution: "Learned", args: argparse.Namespace, episodes: int) -> int:
     """Return the exit code: a used-up episode budget is a success, certified or not, unless more was required."""
     if solution.status == "infeasible":
         return _INFEASIBLE

@@ -49,13 +49,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve along the limits and report."""
-    from bidual.cli._progress import progress_line
+    from bidual.cli._progress import open_progress_line
     from bidual.cli._target import load_target
     from bidual.solving.pricing import price
 
     learned = _is_run(args.target)
     points = args.points if args.points is not None else 10 if learned else 20
-    limits = _limits(args.first, args.last, points)
+    limits = _read_limits(args.first, args.last, points)
     if args.out is not None:
         make_folder(args.out)
     if learned:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file is not None:
         raise TaskError(f"{args.file} goes with the folder of a run, and {args.target!r} is none: leave it out")
     target = load_target(args.target, args.settings)
-    with progress_line(target.name) as progress:
+    with open_progress_line(target.name) as progress:
         curve = price(
             target.problem,
             target.mdp,
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             relative=args.rel_gap,
             progress=lambda done, state: progress(state, f"limit {done + 1}, "),
         )
-    return _report(replace(curve, task=target.name), args) or _exit_code(curve)
+    return _report(replace(curve, task=target.name), args) or _choose_exit_code(curve)
 
 
 def _report(curve: "AbstractCurve", args: argparse.Namespace) -> int:
@@ -105,7 +105,8 @@ def _price_run(args: argparse.Namespace, points: int, limits: list[float] | None
     return learned.price(args.constraint, points=points, limits=limits)
 
 
-def _limits(first: float | None, last: float | None, points: int) -> list[float] | None:
+def _read_limits(first: float | None, last: float | None, points: int) -> list[float] | None:
+    """Read the limits between two ends; None for the whole range."""
     if first is None and last is None:
         return None
     if first is None or last is None:
@@ -133,7 +134,7 @@ def _write(curve: "AbstractCurve", folder: Path) -> list[Path]:
     return paths
 
 
-def _exit_code(curve: "Curve") -> int:
+def _choose_exit_code(curve: "Curve") -> int:
     """Return the exit code, as for solve: 4 where a limit was left undecided, 3 where no limit can be kept."""
     if "undecided" in curve.statuses:
         return 4

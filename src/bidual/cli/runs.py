@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         show(json.dumps({"runs": [_to_values(one) for one in found]}, indent=2, allow_nan=False))
         return 0
-    show(format_rows([_COLUMNS, *(_cells(one) for one in found)]))
+    show(format_rows([_COLUMNS, *(_format_cells(one) for one in found)]))
     return 0
 
 
@@ -45,13 +45,13 @@ def _to_values(one: "Listed") -> dict[str, Any]:
     return values | {"folder": str(one.folder), "gap": one.gap, "violation": one.violation, "result": one.result}
 
 
-def _cells(one: "Listed") -> tuple[str, ...]:
+def _format_cells(one: "Listed") -> tuple[str, ...]:
     value = None if one.result is None else one.result["value"]
     numbers = ("" if number is None else f"{number:.4g}" for number in (value, one.gap, one.violation))
-    return (one.name, one.task or "", one.status, str(one.episodes), *numbers, _age(time.time() - one.updated))
+    return (one.name, one.task or "", one.status, str(one.episodes), *numbers, _format_age(time.time() - one.updated))
 
 
-def _age(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

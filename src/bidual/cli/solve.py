@@ -47,7 +47,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(args: argparse.Namespace) -> int:
     """Solve and report."""
     from bidual.cli._files import to_json, write_outputs
-    from bidual.cli._progress import progress_line
+    from bidual.cli._progress import open_progress_line
     from bidual.cli._target import load_target
     from bidual.dual import FollowTheLeader, GradientAscent
     from bidual.solving.solve import solve
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return _check_only(target, as_json=args.json)
     if args.out is not None:
         make_folder(args.out)
-    with progress_line(target.name) as progress:
+    with open_progress_line(target.name) as progress:
         solution = solve(
             target.problem,
             target.mdp,
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_only(target: "Target", *, as_json: bool) -> int:
+    """Print what the problem is made of, without solving it; return the exit code."""
     import json
 
     from bidual.cli._expressions import write_expression, write_limit

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         keys = (*_VALUES, "episodes")
         show(json.dumps([{key: getattr(entry, key) for key in keys} for entry in entries], indent=2))
         return 0
-    show(format_rows([_COLUMNS, *map(_cells, entries)]))
+    show(format_rows([_COLUMNS, *map(_format_cells, entries)]))
     if args.name:
         for entry in entries:
             show(_describe(entry))
@@ -61,7 +61,7 @@ def _choose(part: str, family: str | None) -> "Sequence[Entry]":
     return chosen
 
 
-def _cells(entry: "Entry") -> tuple[str, ...]:
+def _format_cells(entry: "Entry") -> tuple[str, ...]:
     limits = ", ".join(_put_number(entry, limit) for limit in entry.limits)
     optimum = "unknown" if entry.optimum is None else f"{entry.optimum:.6f}"
     return (entry.name, entry.family, entry.objective, limits or "none", optimum)

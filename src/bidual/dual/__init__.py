@@ -1,24 +1,15 @@
 """Dual players: the choice of the next linear cost."""
 
-from bidual.dual._averages import Averages as Averages
-from bidual.dual._base import AbstractDual as AbstractDual
-from bidual.dual._base import Bound as Bound
-from bidual.dual._base import Duals as Duals
-from bidual.dual._base import Program as Program
-from bidual.dual._base import Reply as Reply
-from bidual.dual._bracketing import Bracketing as Bracketing
-from bidual.dual._bracketing import PlanPool as PlanPool
-from bidual.dual._conic_corrective import ConicCorrective as ConicCorrective
-from bidual.dual._follow_the_leader import FollowTheLeader as FollowTheLeader
-from bidual.dual._follow_the_leader import Leader as Leader
-from bidual.dual._follow_the_leader import Place as Place
-from bidual.dual._fully_corrective import FullyCorrective as FullyCorrective
-from bidual.dual._gradient_ascent import Ascent as Ascent
-from bidual.dual._gradient_ascent import GradientAscent as GradientAscent
-from bidual.dual._gradient_ascent import Variables as Variables
-from bidual.dual._newton_master import NewtonMaster as NewtonMaster
-from bidual.dual._proximal import Proximal as Proximal
-from bidual.dual.projections import Pair as Pair
+from bidual.dual._averages import Averages
+from bidual.dual._base import AbstractDual, Bound, Duals, Program, Reply
+from bidual.dual._bracketing import Bracketing, PlanPool
+from bidual.dual._conic_corrective import ConicCorrective
+from bidual.dual._follow_the_leader import FollowTheLeader, Leader, Place
+from bidual.dual._fully_corrective import FullyCorrective
+from bidual.dual._gradient_ascent import Ascent, GradientAscent, Variables
+from bidual.dual._newton_master import NewtonMaster
+from bidual.dual._proximal import Proximal
+from bidual.dual.projections import Pair
 
 __all__ = [
     "AbstractDual",

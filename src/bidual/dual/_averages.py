@@ -85,7 +85,7 @@ def outgrows_Gamma(memory: Averages[State], gamma: Sequence[float] | Float[np.nd
     return memory.t >= memory.enough and float(np.max(np.abs(gamma), initial=0.0)) > memory.Gamma / 2
 
 
-def double_Gamma(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
+def restart_with_double_Gamma(duals: Duals[Averages[State]], state: State) -> Duals[Averages[State]]:
     """Start a new round with twice the bound on multipliers, at least twice as long; proved bounds stay.
 
     Steps are proportional to the bound. Without the longer minimum a round that began with too long ones would be

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
-from bidual.dual._fully_corrective import FullyCorrective, Plans, origins
+from bidual.dual._fully_corrective import FullyCorrective, Plans, list_origins
 from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram
 
@@ -46,7 +46,7 @@ class Segment(NamedTuple):
         return weights
 
 
-def best_segment(f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
+def find_best_segment(f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
     """Compute the best mixture with g <= 0; None where no plan keeps the limit."""
     lows, highs = np.flatnonzero(g <= 0), np.flatnonzero(g > 0)
     if lows.size == 0:
@@ -78,7 +78,7 @@ class PlanPool(Sequence[Reply]):
         matrix = np.concatenate([program.objective.reshape(1, size), program.rows.reshape(m, size)])
         images = np.array([matrix @ r.plan.embedding.reshape(size) for r in self._replies]).reshape(-1, m + 1)
         self.f, self.left_sides = images[:, 0] + program.offset, images[:, 1:]
-        gammas, fits = origins(program, self._replies)
+        gammas, fits = list_origins(program, self._replies)
         self.gammas = np.where(fits[:, None], gammas, np.nan)
 
     def __len__(self) -> int:
@@ -138,8 +138,8 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         """Return the state at the best mixture of known plans, with the bounds that still hold."""
         pool = known if isinstance(known, PlanPool) and known.fits(program) else PlanPool(program, known)
         g = pool.left_sides - program.limits
-        optimum = _best_bound(pool, g, program.limits.size)
-        segment = _segment(program, pool.f, g[:, 0]) if _has_one_row(program) else None
+        optimum = _take_best_bound(pool, g, program.limits.size)
+        segment = _find_segment(program, pool.f, g[:, 0]) if _has_one_row(program) else None
         if segment is None:
             return _CORRECTIVE.resume(program, pool.f, g, optimum) or self.init(program)
         return _request_plan(
@@ -154,7 +154,7 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         f_new, g_new = program.values(plan.embedding)
         g_new = float(g_new[0])
         f, g, gammas = np.append(memory.f, f_new), np.append(memory.g, g_new), np.append(memory.gammas, memory.gamma)
-        segment = _segment(program, f, g)
+        segment = _find_segment(program, f, g)
         assert segment is not None  # the plan that kept the limit is still there
         missed = segment[:2] == memory.segment[:2] or bool(np.any((memory.f == f_new) & (memory.g == g_new)))
         beyond = memory.gamma > memory.segment.gamma and bool(np.isnan(memory.gammas[memory.segment.low]))
@@ -176,7 +176,7 @@ def _has_one_row(program: AffineProgram) -> bool:
     return program.limits.size == 1 and not program.equality[0]
 
 
-def _best_bound(pool: PlanPool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
+def _take_best_bound(pool: PlanPool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
     bounds = pool.f + np.sum(pool.gammas * g, axis=1)
     if np.isnan(bounds).all():
         return Bound(-np.inf, np.zeros(m))
@@ -184,9 +184,9 @@ def _best_bound(pool: PlanPool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
     return Bound(float(bounds[best]), pool.gammas[best])
 
 
-def _segment(program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
+def _find_segment(program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
     # Values that are 0 up to rounding keep the limit.
-    return best_segment(f, np.where(np.abs(g) <= program.resolution[0], 0.0, g))
+    return find_best_segment(f, np.where(np.abs(g) <= program.resolution[0], 0.0, g))
 
 
 def _count_streak(streak: int, before: Segment, after: Segment) -> int:
@@ -199,7 +199,7 @@ def _count_streak(streak: int, before: Segment, after: Segment) -> int:
 def _request_plan(program: AffineProgram, memory: Bracket, optimum: Bound, *, stalled: bool = False) -> Duals[Any]:
     """Return the state after this mixture, with the cost of the next plan."""
     own = memory.segment.gamma
-    between = None if memory.missed or memory.attempts >= _ATTEMPTS else _multiplier_between(memory)
+    between = None if memory.missed or memory.attempts >= _ATTEMPTS else _choose_multiplier_between(memory)
     if between is None and np.isnan(memory.gammas[memory.segment.low]) and not memory.far:
         between = _FAR * own
     memory = memory._replace(gamma=own if between is None else between)
@@ -220,7 +220,7 @@ def _request_plan(program: AffineProgram, memory: Bracket, optimum: Bound, *, st
     )
 
 
-def _multiplier_between(memory: Bracket) -> float | None:
+def _choose_multiplier_between(memory: Bracket) -> float | None:
     """Choose a multiplier between those of the two plans; None where these give none."""
     low, high = memory.segment.low, memory.segment.high
     # More plans keep the limit the more it costs to break it, so `high` belongs to the smaller multiplier.
@@ -230,11 +230,11 @@ def _multiplier_between(memory: Bracket) -> float | None:
     if not (way > 0 and g_1 > 0 > g_2):  # NaN too
         return None
     rise = float(memory.f[low] + gamma_2 * g_2 - memory.f[high] - gamma_1 * g_1)
-    t = _cubic_argmax(g_1 * way, g_2 * way, rise)
+    t = _maximise_cubic(g_1 * way, g_2 * way, rise)
     return gamma_1 + _extrapolate(t, memory.streak) * way
 
 
-def _cubic_argmax(slope_1: float, slope_2: float, rise: float) -> float:
+def _maximise_cubic(slope_1: float, slope_2: float, rise: float) -> float:
     """Maximise over [0, 1] a cubic with these slopes at the ends, and this rise between them."""
     # Its slope is slope_1 + b t + c t^2: positive at 0 and negative at 1, so it has one root between them.
     c = 3 * (slope_1 + slope_2) - 6 * rise

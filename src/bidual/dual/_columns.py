@@ -44,7 +44,7 @@ class NewtonStep(NamedTuple):
     longest_step: float  # longest feasible multiple
 
 
-def dots(points: tuple[np.ndarray, ...], vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"]:
+def multiply_points(points: tuple[np.ndarray, ...], vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "k"]:
     """Return the products of all points with a vector."""
     return np.array([point @ vector for point in points])
 
@@ -57,7 +57,7 @@ def blend(points: tuple[np.ndarray, ...], weights: Float[np.ndarray, "k"]) -> Fl
     return total
 
 
-def longest_step(
+def find_longest_step(
     weights: Float[np.ndarray, "k"],
     step: Float[np.ndarray, "k"],
     A: Float[np.ndarray, "m k"],

@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._conic_master import ConicMixture, solve_conic_master
-from bidual.dual._polish import apex_rows, polish
+from bidual.dual._polish import find_apex_rows, polish
 from bidual.planners import Plan
 from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
 
@@ -170,7 +170,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         if memory.stage is ConicStage.OPTIMUM:
             point = _repair(program, memory, point)
             return self._request_plan(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
-        worst = float(np.max(_stage_values(program, memory.stage, point.g) / program.units))
+        worst = float(np.max(_compute_stage_values(program, memory.stage, point.g) / program.units))
         following = _choose_next_stage(program, memory, point, worst)
         if following is not memory.stage:
             slater = point if worst < -10 * TOLERANCE else memory.slater
@@ -239,7 +239,9 @@ def _form_stage(program: ConvexProgram, stage: ConicStage) -> ConicForm:
     return form
 
 
-def _stage_values(program: ConvexProgram, stage: ConicStage, g: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+def _compute_stage_values(
+    program: ConvexProgram, stage: ConicStage, g: Float[np.ndarray, "m"]
+) -> Float[np.ndarray, "m"]:
     """Return the values that the stage minimises: a margin may be negative, an equality has none."""
     hard = -np.inf if stage is ConicStage.MARGIN else np.abs(g)
     return np.where(program.equality, hard, g)
@@ -261,6 +263,7 @@ def _choose_next_stage(program: ConvexProgram, memory: ConicColumns, point: Mixt
 
 
 def _choose_point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
+    """Choose the point of the mixture, polished where rows are nearly tight, and kept inside where there is room."""
     # In the relaxed forms, too, the user's variables come first among the others.
     auxiliary = mixed.others[: program.num_auxiliary]
     rows = np.flatnonzero(program.main.owner[: program.main.cones.zero] >= 0)
@@ -269,7 +272,7 @@ def _choose_point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixt
     if memory.slater is not None or not np.any(program.violations(point.g) > 0.2 * program.tolerances):
         return point
     # A norm that must be 0 leaves no room, and a cone solver knows it to the root of its tolerance: it is equalities.
-    rows = np.append(rows, apex_rows(program.main, weights @ memory.Y))
+    rows = np.append(rows, find_apex_rows(program.main, weights @ memory.Y))
     weights, auxiliary = polish(program, memory.Y, weights, auxiliary, rows)
     moved = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
     worst, best = (float(np.max(program.violations(p.g) / program.units)) for p in (point, moved))

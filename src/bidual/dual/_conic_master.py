@@ -27,7 +27,7 @@ class ConicMixture(NamedTuple):
     lam: Float[np.ndarray, "r"]
 
 
-def _scales(form: ConicForm, over_plans: sp.csc_array) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "p"]]:
+def _choose_scales(form: ConicForm, over_plans: sp.csc_array) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "p"]]:
     """Return factors of the rows, one for each cone, and of the other variables, that bring small images to size 1.
 
     A cone solver's tolerances are absolute for small numbers. A cone stays what it is under a positive factor.
@@ -61,7 +61,7 @@ def solve_conic_master(form: ConicForm, Y: Float[np.ndarray, "k n"]) -> ConicMix
     """Solve for the best mixture of the plans; `LinAlgError` where the solver fails."""
     k, p, r = len(Y), form.c_u.size, form.h.size
     over_plans = sp.csc_array(form.G_y @ Y.T)
-    rows, others = _scales(form, over_plans)
+    rows, others = _choose_scales(form, over_plans)
     A = sp.block_array(
         [
             [sp.diags_array(rows) @ over_plans, sp.diags_array(rows) @ form.G_u @ sp.diags_array(others)],

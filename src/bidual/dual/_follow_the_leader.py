@@ -18,11 +18,11 @@ from jaxtyping import Float
 from bidual.dual._averages import (
     Averages,
     count_plan,
-    double_Gamma,
     mix_plans,
     outgrows_Gamma,
     raise_bound,
     record_bound,
+    restart_with_double_Gamma,
     start_averaging,
 )
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
@@ -89,19 +89,19 @@ class FollowTheLeader(AbstractDual[VariationalProgram, Averages[Leader]]):
             duals = record_bound(duals, _bound(leader.asked, y), self.growth)
             if self.doubling and outgrows_Gamma(duals.memory, leader.mean):
                 nothing, theta = np.zeros_like(leader.mean), np.zeros_like(duals.theta)
-                return replace(double_Gamma(duals, Leader(nothing, nothing)), theta=theta, soft=True)
-            return self._next(program, duals, leader.gamma)
+                return replace(restart_with_double_Gamma(duals, Leader(nothing, nothing)), theta=theta, soft=True)
+            return self._ask_next(program, duals, leader.gamma)
         if leader.asked is not None:
             duals = raise_bound(duals, _bound(leader.asked, y))
             leader = _step_multipliers(program, leader, y, duals.memory.t, duals.memory.Gamma)
         duals = count_plan(duals, y)
         duals = replace(duals, soft=False, memory=replace(duals.memory, state=leader))
         if duals.memory.t < duals.memory.next_bound:
-            return self._next(program, duals, leader.gamma)
+            return self._ask_next(program, duals, leader.gamma)
         duals = mix_plans(program, duals)
-        return self._next(program, replace(duals, memory=replace(duals.memory, bounding=True)), leader.mean)
+        return self._ask_next(program, replace(duals, memory=replace(duals.memory, bounding=True)), leader.mean)
 
-    def _next(
+    def _ask_next(
         self, program: VariationalProgram, duals: Duals[Averages[Leader]], gamma: Float[np.ndarray, "m"]
     ) -> Duals[Averages[Leader]]:
         place = _place(program, duals.memory.y, gamma)

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._master import MasterSolution, WarmStart, solve_master
-from bidual.dual._simplex import highs, simplex
+from bidual.dual._simplex import solve_by_highs, solve_by_simplex
 from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram
 
@@ -81,7 +81,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         images = [program.values(reply.plan.embedding) for reply in known]
         f = np.array([image[0] for image in images])
         g = np.array([image[1] for image in images]).reshape(f.size, program.limits.size)
-        gammas, fits = origins(program, known)
+        gammas, fits = list_origins(program, known)
         bounds = np.where(fits, f + np.sum(gammas * g, axis=1), -np.inf)
         best = int(np.argmax(bounds)) if fits.any() else None
         optimum = afresh.optimum if best is None else Bound(float(bounds[best]), gammas[best])
@@ -91,7 +91,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         self, program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k m"], optimum: Bound
     ) -> Duals[Plans] | None:
         """Return the state of plans with these images and of this bound; None without plans or a mixture of them."""
-        answer = _robust_master(program, f, g, None, accept=program.resolution) if f.size else None
+        answer = _solve_robustly(program, f, g, None, accept=program.resolution) if f.size else None
         return None if answer is None else self._request_plan(program, f, g, answer, optimum, self.init(program).memory)
 
     def step(self, program: AffineProgram, duals: Duals[Plans], plan: Plan) -> Duals[Plans]:
@@ -105,11 +105,11 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         conflict = max(duals.conflict, bound, key=_read_value) if in_phase_1 else duals.conflict
         f, g = np.append(memory.f, f_new), np.vstack([memory.g, g_new])
         # Phase 1 goes on to the last digit, so that the policy does not profit from a violation within tolerance.
-        answer = _robust_master(program, f, g, memory.warm, accept=program.resolution)
-        learned = answer is not None and _changes_master(memory, answer, f_new, g_new)
+        answer = _solve_robustly(program, f, g, memory.warm, accept=program.resolution)
+        learned = answer is not None and _does_change_master(memory, answer, f_new, g_new)
         if answer is not None and answer.objective_weight == 0 and not learned:
             # No mixture is more feasible: the rest of the tolerance leaves room for the certificate's slack, a quarter.
-            answer = _robust_master(program, f, g, memory.warm, accept=0.7 * program.tolerances)
+            answer = _solve_robustly(program, f, g, memory.warm, accept=0.7 * program.tolerances)
             learned = answer is not None and answer.objective_weight > 0
         if answer is None:
             # Keep bounds and mixture, without the new plan.
@@ -165,14 +165,14 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
         return max(0.0, 1 - (misses + 1) * (1 - smoothing))
 
 
-def _changes_master(memory: Plans, answer: MasterSolution, f_new: float, g_new: Float[np.ndarray, "m"]) -> bool:
+def _does_change_master(memory: Plans, answer: MasterSolution, f_new: float, g_new: Float[np.ndarray, "m"]) -> bool:
     """Check whether the last plan changed the master. A known one cannot, even if a degenerate basis changes."""
     if np.any((memory.f == f_new) & np.all(memory.g == g_new, axis=1)):
         return False
     return memory.warm is None or answer.warm is None or set(answer.warm.basis) != set(memory.warm.basis)
 
 
-def _robust_master(
+def _solve_robustly(
     program: AffineProgram,
     f: Float[np.ndarray, "k"],
     g: Float[np.ndarray, "k m"],
@@ -181,7 +181,7 @@ def _robust_master(
     accept: Float[np.ndarray, "m"],
 ) -> MasterSolution | None:
     """Solve the master: from the last basis, else from scratch, else by a general solver; None if all fail."""
-    for start, lp in ((warm, simplex), (None, simplex), (None, highs)):
+    for start, lp in ((warm, solve_by_simplex), (None, solve_by_simplex), (None, solve_by_highs)):
         try:
             return solve_master(program, f, g, start, accept=accept, lp=lp)
         except np.linalg.LinAlgError:
@@ -189,7 +189,9 @@ def _robust_master(
     return None
 
 
-def origins(program: AffineProgram, known: Sequence[Reply]) -> tuple[Float[np.ndarray, "k m"], Bool[np.ndarray, "k"]]:
+def list_origins(
+    program: AffineProgram, known: Sequence[Reply]
+) -> tuple[Float[np.ndarray, "k m"], Bool[np.ndarray, "k"]]:
     """Return the multipliers of known plans, and whether their costs are costs of this program, which they bound."""
     m, size = program.limits.size, program.objective.size
     nothing = np.full(m, np.nan)

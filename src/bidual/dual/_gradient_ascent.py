@@ -21,14 +21,14 @@ from bidual._base.errors import ProblemError
 from bidual.dual._averages import (
     Averages,
     count_plan,
-    double_Gamma,
     mix_plans,
     outgrows_Gamma,
     record_bound,
+    restart_with_double_Gamma,
     start_averaging,
 )
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
-from bidual.dual.projections import Pair, onto_ball, onto_cone
+from bidual.dual.projections import Pair, project_onto_ball, project_onto_cone
 from bidual.planners import Plan
 from bidual.problem.convex import Affine, Term, VariationalProgram
 
@@ -91,7 +91,7 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         if memory.bounding:
             duals = record_bound(duals, _bound(program, memory.state.mean, y), self.growth)
             if self.doubling and outgrows_Gamma(memory, [pair.gamma for pair in memory.state.mean.pairs]):
-                duals = double_Gamma(duals, self._start(program))
+                duals = restart_with_double_Gamma(duals, self._start(program))
             return self._ask(program, duals, duals.memory.state.now)
         now = memory.state.now
         duals = count_plan(duals, y)
@@ -105,7 +105,7 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         return self._ask(program, duals, ascent.mean)
 
     def _start(self, program: VariationalProgram) -> Ascent:
-        alpha = self._fixed_slope(program.f, 1.0)
+        alpha = self._find_fixed_slope(program.f, 1.0)
         start = Variables(
             np.zeros(program.f.rows.size) if alpha is None else alpha,
             tuple(Pair(np.zeros(term.rows.size), 0.0) for term in program.g),
@@ -117,35 +117,35 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     ) -> Variables:
         """Run lines 2 to 5 of Algorithm 1."""
         pairs = [
-            self._constraint_step(term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else 0.0, Gamma)
+            self._step_constraint(term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else 0.0, Gamma)
             for term, pair, equal in zip(program.g, now.pairs, program.equality, strict=True)
         ]
-        return Variables(self._objective_step(program.f, now.alpha, program.f.part(y), t), tuple(pairs))
+        return Variables(self._step_objective(program.f, now.alpha, program.f.part(y), t), tuple(pairs))
 
-    def _objective_step(
+    def _step_objective(
         self, term: Term, alpha: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], t: int
     ) -> Float[np.ndarray, "n"]:
-        fixed, f = self._fixed_slope(term, 1.0), term.function
+        fixed, f = self._find_fixed_slope(term, 1.0), term.function
         if fixed is not None:
             return fixed
         eta = 2 * f.lipschitz / (max(f.K.diameter, 1e-300) * math.sqrt(t))
-        return onto_ball(alpha + eta * (y - f.conjugate_argmax(alpha, 1.0, y)), f.lipschitz)
+        return project_onto_ball(alpha + eta * (y - f.conjugate_argmax(alpha, 1.0, y)), f.lipschitz)
 
-    def _constraint_step(
+    def _step_constraint(
         self, term: Term, pair: Pair, y: Float[np.ndarray, "n"], length: float, low: float, high: float
     ) -> Pair:
         """Step (beta, gamma), or gamma alone in [low, high] where beta follows from it."""
         g, (beta, gamma) = term.function, pair
         largest = max(g.largest, 1e-300)
-        if low < 0 or self._fixed_slope(term, gamma) is not None:
+        if low < 0 or self._find_fixed_slope(term, gamma) is not None:
             gamma = float(np.clip(gamma + length / largest * g.value(y), low, high))
             return Pair(gamma * g.gradient(y), gamma)
         L, D = g.lipschitz, g.K.diameter
         eta = length * max(2 * L, math.hypot(1, L)) / math.hypot(D, largest)
         x = g.conjugate_argmax(beta, gamma, y)
-        return onto_cone(beta + eta * (y - x), gamma + eta * g.value(x), L, high)
+        return project_onto_cone(beta + eta * (y - x), gamma + eta * g.value(x), L, high)
 
-    def _fixed_slope(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
+    def _find_fixed_slope(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
         """Return the known dual variable of a linear function; None where it is searched."""
         function = term.function
         return gamma * function.weights if isinstance(function, Affine) and not self.literal else None
@@ -175,6 +175,7 @@ def require_Gamma(Gamma: float | None) -> float:
 
 
 def _check_lipschitz(program: VariationalProgram) -> None:
+    """Raise `ProblemError` for a function without a bound on its slope."""
     for what, term in (("the objective", program.f), *((f"constraint {i}", g) for i, g in enumerate(program.g))):
         try:
             if math.isfinite(term.function.lipschitz):
@@ -201,11 +202,11 @@ def _bound(program: VariationalProgram, at: Variables, y: Float[np.ndarray, "n"]
     value = float(at.alpha @ program.f.part(y)) - program.f.function.conjugate(at.alpha, 1.0)
     for term, pair, equal in zip(program.g, at.pairs, program.equality, strict=True):
         # An equality is affine: its multiplier adds gamma g(y), whatever its sign.
-        conjugate = -pair.gamma * _constant(term) if equal else term.function.conjugate(pair.beta, pair.gamma)
+        conjugate = -pair.gamma * _read_constant(term) if equal else term.function.conjugate(pair.beta, pair.gamma)
         value += float(pair.beta @ term.part(y)) - conjugate
     return Bound(value, np.array([pair.gamma for pair in at.pairs]), slope=slope)
 
 
-def _constant(term: Term) -> float:
+def _read_constant(term: Term) -> float:
     assert isinstance(term.function, Affine)  # equalities are
     return term.function.constant

@@ -13,9 +13,9 @@ import numpy as np
 from bidual.dual._base import Bound, Duals
 from bidual.dual._columns import Mix
 from bidual.dual._conic_corrective import ConicColumns, ConicCorrective
-from bidual.dual._sequence import Phase, ProximalState, mix_single_plan, weights_of_plans
+from bidual.dual._sequence import Phase, ProximalState, compute_plan_weights, mix_single_plan
 from bidual.planners import Plan
-from bidual.problem.convex import ConvexProgram, floor_multipliers
+from bidual.problem.convex import ConvexProgram, find_floor_multipliers
 
 _SHRINKS = 0.9  # a gap that is below this share of the last one shrinks
 
@@ -31,7 +31,7 @@ def count_idle(duals: Duals[ProximalState]) -> Duals[ProximalState]:
 
 def with_floor(program: ConvexProgram, duals: Duals[ProximalState]) -> Duals[ProximalState]:
     """Return the duals with the floor of the problem as their bound, where that is better."""
-    lam, columns = floor_multipliers(program.main), duals.memory.columns
+    lam, columns = find_floor_multipliers(program.main), duals.memory.columns
     if lam is None or columns is None:
         return duals
     floor = program.main.constant(lam) + float(program.main.slope(lam) @ columns.x)
@@ -69,7 +69,7 @@ def _take_over(duals: Duals[ProximalState], conic: Duals[ConicColumns], mixes: S
     memory = replace(duals.memory, conic=conic, mixes=tuple(mixes))
     better = conic.feasible >= duals.feasible and (conic.f < duals.f or not duals.feasible)
     if conic.weights.size and better:
-        weights = weights_of_plans(mixes, conic.weights, memory.count)
+        weights = compute_plan_weights(mixes, conic.weights, memory.count)
         duals = replace(duals, weights=weights, f=conic.f, g=conic.g, feasible=conic.feasible)
     return replace(
         duals,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual.dual._simplex import Vertex, exchange_out, simplex
+from bidual.dual._simplex import Vertex, exchange_out, solve_by_simplex
 from bidual.problem.convex import AffineProgram
 
 
@@ -40,7 +40,7 @@ def solve_master(
     warm: WarmStart | None,
     *,
     accept: Float[np.ndarray, "m"],
-    lp: Callable[..., Vertex] = simplex,
+    lp: Callable[..., Vertex] = solve_by_simplex,
 ) -> MasterSolution:
     """Solve for the best mixture: phase 1 while every mixture violates more than `accept`, then phase 2.
 
@@ -52,7 +52,7 @@ def solve_master(
         g: constraints of every plan.
         warm: the basis of the last master.
         accept: violations that end phase 1.
-        lp: `simplex`, or `highs` where it fails, which is rare; only the former can be continued.
+        lp: `solve_by_simplex`, or `solve_by_highs` where it fails, which is rare; only the former can be continued.
     """
     # A row that is tight for every plan holds nothing but rounding errors: they must not be scaled up to a constraint.
     g = np.where(np.abs(g) <= program.resolution, 0.0, g)
@@ -64,8 +64,8 @@ def solve_master(
         mixed = weights @ g
         if np.any(program.violations(mixed) > accept):
             gamma = _normalise(table.gamma(prices, 1.0, program.limits.size), program.units)
-            return MasterSolution(weights, gamma, 0.0, WarmStart(basis, relaxation) if lp is simplex else None)
-        if lp is simplex and table.t in basis:
+            return MasterSolution(weights, gamma, 0.0, WarmStart(basis, relaxation) if lp is solve_by_simplex else None)
+        if lp is solve_by_simplex and table.t in basis:
             basis = exchange_out(table.A, basis, table.t)
         relaxation = np.maximum(mixed[table.owner] * table.sign, 0.0)
     table.A[:, table.t] = 0.0  # t may not come back
@@ -74,7 +74,7 @@ def solve_master(
     basis, values, prices = lp(table.A, table.right_side(relaxation), cost, basis)
     gamma = table.gamma(prices, scale, program.limits.size)
     return MasterSolution(
-        table.weights(basis, values), gamma, 1.0, WarmStart(basis, relaxation) if lp is simplex else None
+        table.weights(basis, values), gamma, 1.0, WarmStart(basis, relaxation) if lp is solve_by_simplex else None
     )
 
 
@@ -128,6 +128,7 @@ class _Tableau(NamedTuple):
 
 
 def _build_tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tableau:
+    """Build the master over the values g of k plans, its rows scaled by their sizes."""
     equal = np.flatnonzero(program.equality)
     owner = np.append(np.arange(program.limits.size), equal)
     sign = np.ones(owner.size)
@@ -142,6 +143,7 @@ def _build_tableau(program: AffineProgram, g: Float[np.ndarray, "k m"]) -> _Tabl
 def _build_matrix(
     signed: Float[np.ndarray, "k r"], scale: Float[np.ndarray, "r"], units: Float[np.ndarray, "r"]
 ) -> Float[np.ndarray, "rows n"]:
+    """Build the constraint matrix: a column for each slack, one for the violation, one for each plan."""
     k, r = signed.shape
     A = np.zeros((r + 1, r + 1 + k))
     np.fill_diagonal(A[:r, :r], 1.0)

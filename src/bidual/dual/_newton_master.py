@@ -4,7 +4,7 @@
 
 A Newton step needs the Hessians of f and g only as Gram matrices of the columns, y_j . H y_l, taken at a frozen
 point: a new column costs one Hessian-vector product and one pass over the columns. They are recomputed when
-the curvature along a step disagrees with a fresh Hessian-vector product. `simplex_qp` solves the quadratic models.
+the curvature along a step disagrees with a fresh Hessian-vector product. `solve_simplex_qp` solves them.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from bidual.dual._columns import Mix, NewtonColumns, NewtonStep, blend, dots, longest_step, search_line
-from bidual.dual._simplex_qp import QuadraticProgram, simplex_qp
+from bidual.dual._columns import Mix, NewtonColumns, NewtonStep, blend, find_longest_step, multiply_points, search_line
+from bidual.dual._simplex_qp import QuadraticProgram, solve_simplex_qp
 from bidual.problem.convex import AbstractSmooth
 
 
@@ -47,11 +47,11 @@ class NewtonMaster:
         if len(columns.points) == 1:
             columns = self._refresh_grams(smooth, columns._replace(grams=_empty_grams(smooth, columns.x, point)))
         products = {
-            row: np.append(dots(columns.points, along), point @ along)
+            row: np.append(multiply_points(columns.points, along), point @ along)
             for row in columns.grams
             for along in smooth.curvature(row, columns.reference, point[None])
         }
-        if self._repeats(columns, point, products):
+        if self._is_repeated(columns, point, products):
             return columns
         grams = {row: _border(gram, products[row]) for row, gram in columns.grams.items()}
         return columns._replace(
@@ -94,9 +94,10 @@ class NewtonMaster:
         lower[0] = self.anchor_weight
         return lower
 
-    def _repeats(
+    def _is_repeated(
         self, columns: NewtonColumns, point: Float[np.ndarray, "n"], products: dict[int, Float[np.ndarray, "k1"]]
     ) -> bool:
+        """Return whether a point is a column already, up to rounding, in the metric of f where there is one."""
         if 0 in products:  # in the metric of f
             gram, product = columns.grams[0], products[0]
             apart = np.diag(gram) + product[-1] - 2 * product[:-1]
@@ -116,7 +117,7 @@ class NewtonMaster:
                 padded = np.zeros((self.block, columns.x.size))  # one shape, one compilation
                 padded[: len(some)] = some
                 along = smooth.curvature(row, columns.x, padded)[: len(some)]
-                gram[start : start + len(some)] = [dots(columns.points, one) for one in along]
+                gram[start : start + len(some)] = [multiply_points(columns.points, one) for one in along]
             grams[row] = 0.5 * (gram + gram.T)
         return columns._replace(reference=columns.x, grams=grams)
 
@@ -128,7 +129,7 @@ class NewtonMaster:
         accuracy: float,
     ) -> NewtonStep:
         """Solve the quadratic model with the frozen Hessians at the present point."""
-        images = np.array([dots(columns.points, gradient) for gradient in gradients])
+        images = np.array([multiply_points(columns.points, gradient) for gradient in gradients])
         c, A, b = images[0], images[1:], gradients[1:] @ columns.x - values[1:]
         M = np.zeros((c.size, c.size))
         for row, gram in columns.grams.items():
@@ -136,7 +137,7 @@ class NewtonMaster:
         lower = self._lower(columns)
         quadratic = QuadraticProgram(M, c - M @ columns.weights, A, b, lower)
         start = _restore_feasibility(columns, A, b, lower)
-        w, gamma = simplex_qp(quadratic, start, tolerance=0.1 * accuracy, ridge=self.ridge)
+        w, gamma = solve_simplex_qp(quadratic, start, tolerance=0.1 * accuracy, ridge=self.ridge)
         change, reduced = w - columns.weights, c + gamma @ A
         slope, curve = float(c @ change), float(change @ M @ change)
         over = np.maximum(values[1:], 0.0)
@@ -149,7 +150,7 @@ class NewtonMaster:
             predicted=float(gamma @ over) - slope - 0.5 * curve,
             excess=float(gamma.sum() * np.max(over, initial=0.0)),
             reach=float(reduced @ columns.weights - reduced.min()),
-            longest_step=longest_step(columns.weights, change, A, b, lower),
+            longest_step=find_longest_step(columns.weights, change, A, b, lower),
         )
 
     def _is_stale(self, smooth: AbstractSmooth, columns: NewtonColumns, step: NewtonStep) -> bool:

@@ -9,7 +9,7 @@ _NEXT_TO_NOTHING = (1e-9, 1e-7, 1e-6)  # weights that a polish may drop
 _APEX = 1e-5  # an entry of a norm that is to be 0
 
 
-def apex_rows(form: ConicForm, y: Float[np.ndarray, "n"]) -> Int[np.ndarray, "s"]:
+def find_apex_rows(form: ConicForm, y: Float[np.ndarray, "n"]) -> Int[np.ndarray, "s"]:
     """Return the rows of second-order cones, but for the first, that images alone bring to next to nothing."""
     free = np.diff(form.G_u.tocsr().indptr) == 0
     small = free & (np.abs(form.h - form.G_y @ y) <= _APEX)

@@ -31,13 +31,13 @@ from bidual.dual._sequence import (
     Phase,
     ProximalState,
     collect_used_plans,
+    compute_master_accuracy,
+    compute_origin,
     drop_objective,
-    first_momentum,
-    master_accuracy,
     mix_single_plan,
-    origin,
     place_at,
     request_plan,
+    start_momentum,
     take_improvement,
     with_bound,
     with_slater,
@@ -103,19 +103,19 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         if memory.shift is not None:
             y = y + memory.shift
         turn: dict[Phase, Callable[..., Duals[ProximalState]]] = {
-            Phase.ANCHOR: self._after_anchor,
-            Phase.SLATER: self._after_slater,
-            Phase.HARD: self._after_hard,
-            Phase.SOFT: self._after_soft,
-            Phase.BOUND: self._after_bound,
-            Phase.CONIC: self._after_conic,
+            Phase.ANCHOR: self._step_after_anchor,
+            Phase.SLATER: self._step_after_slater,
+            Phase.HARD: self._step_after_hard,
+            Phase.SOFT: self._step_after_soft,
+            Phase.BOUND: self._step_after_bound,
+            Phase.CONIC: self._step_after_conic,
         }
         duals = turn[memory.phase](program, smooth, duals, y, plan)
         return replace(duals, kept=collect_used_plans(duals))
 
     # The processing of a plan, by phase.
 
-    def _after_anchor(
+    def _step_after_anchor(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
         # A state that no policy reaches has visits 0, where an entropy has no derivative; a number this small has one.
@@ -126,9 +126,9 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
             return self._request_corrective(program, smooth, duals)
         room = ConicCorrective().init(drop_objective(program))
         duals = replace(duals, memory=replace(duals.memory, phase=Phase.SLATER, room=room))
-        return self._after_slater(program, smooth, duals, y + shift, plan)
+        return self._step_after_slater(program, smooth, duals, y + shift, plan)
 
-    def _after_slater(
+    def _step_after_slater(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
         """Step the corrective player towards a Slater point; start the master from the mixture that it finds."""
@@ -151,7 +151,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         memory = replace(duals.memory, columns=columns, room=None)
         return self._request_corrective(program, smooth, take_improvement(smooth, replace(duals, memory=memory)))
 
-    def _after_hard(
+    def _step_after_hard(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
         del plan
@@ -159,15 +159,17 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         duals = self._add_column(program, smooth, duals, y)
         if len(duals.memory.found) < self.hard_steps:
             return self._request_corrective(program, smooth, duals)
-        return self._first_soft(program, smooth, duals)
+        return self._start_soft(program, smooth, duals)
 
-    def _after_soft(
+    def _step_after_soft(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
+        """Check the step against the soft plan's value: take it and go on, or halve it."""
         memory, momentum = duals.memory, duals.memory.momentum
         assert momentum is not None and momentum.trial is not None and momentum.step is not None  # noqa: PT018
         share, v, G = self._share(momentum.k), momentum.trial.q, momentum.trial.slope
-        divergence = max(plan.value - momentum.value - float(momentum.step @ (y - origin(program, memory))), 0.0)
+        gain = float(momentum.step @ (y - compute_origin(program, memory)))
+        divergence = max(plan.value - momentum.value - gain, 0.0)
         ahead = (1 - share) * momentum.x + share * y
         values = smooth.values(ahead)
         rise = float(values[0] + momentum.trial.gamma @ values[1:]) - momentum.trial.level - float(G @ (ahead - v))
@@ -193,7 +195,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         duals = self._add_column(program, smooth, replace(duals, memory=replace(memory, momentum=momentum)), y)
         return self._update_means(program, smooth, duals)
 
-    def _after_bound(
+    def _step_after_bound(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
         del plan
@@ -211,12 +213,12 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         if duals.memory.idle == _FLOOR_AFTER:
             duals = with_floor(program, duals)
         if duals.memory.idle <= self.patience:
-            return self._next_soft(program, smooth, duals)
+            return self._continue_soft(program, smooth, duals)
         if program.image.size > self.handed_over:
             return replace(duals, stalled=True)
         return hand_over(program, duals)
 
-    def _after_conic(
+    def _step_after_conic(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState], y: np.ndarray, plan: Plan
     ) -> Duals[ProximalState]:
         del smooth, y
@@ -242,17 +244,17 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         memory = duals.memory
         assert memory.columns is not None  # from the first plan on
         columns = self.master.add(smooth, memory.columns, y, mix_single_plan(memory.count - 1))
-        columns = self.master.solve(smooth, columns, master_accuracy(duals, self.gap, relative=self.relative))
+        columns = self.master.solve(smooth, columns, compute_master_accuracy(duals, self.gap, relative=self.relative))
         return take_improvement(smooth, replace(duals, memory=replace(memory, columns=columns)))
 
-    def _first_soft(
+    def _start_soft(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState]
     ) -> Duals[ProximalState]:
         memory = duals.memory
-        momentum = first_momentum(duals, self.first_smoothness)
-        return self._next_soft(program, smooth, replace(duals, memory=replace(memory, momentum=momentum, found=())))
+        momentum = start_momentum(duals, self.first_smoothness)
+        return self._continue_soft(program, smooth, replace(duals, memory=replace(memory, momentum=momentum, found=())))
 
-    def _next_soft(
+    def _continue_soft(
         self, program: ConvexProgram, smooth: AbstractSmooth, duals: Duals[ProximalState]
     ) -> Duals[ProximalState]:
         """Extrapolate, and try a proximal step from there."""
@@ -286,7 +288,7 @@ class Proximal(AbstractDual[ConvexProgram, ProximalState]):
         )
         duals = replace(duals, memory=replace(memory, momentum=momentum))
         if momentum.k % self.check_every:
-            return self._next_soft(program, smooth, duals)
+            return self._continue_soft(program, smooth, duals)
         middle = 0.5 * (momentum.mean + momentum.far), 0.5 * (momentum.mean_gamma + momentum.far_gamma)
         compare = momentum.k % self.compare_every == 0
         pairs = [middle, (x, gamma)] if compare else [(x, gamma) if momentum.plain else middle]

@@ -111,7 +111,9 @@ def blend(columns: NewtonColumns, weights: Float[np.ndarray, "k"]) -> Float[np.n
     return np.sum([weights[i] * columns.points[i] for i in used], axis=0)
 
 
-def weights_of_plans(mixes: Sequence[Mix], weights: Float[np.ndarray, "k"], count: int) -> Float[np.ndarray, "plans"]:
+def compute_plan_weights(
+    mixes: Sequence[Mix], weights: Float[np.ndarray, "k"], count: int
+) -> Float[np.ndarray, "plans"]:
     """Return the weights of all plans in a mixture of columns, each of them a mixture of plans."""
     total = np.zeros(count)
     for i in np.flatnonzero(weights).tolist():
@@ -160,12 +162,12 @@ def request_plan(program: ConvexProgram, duals: Duals[ProximalState]) -> Duals[P
     return replace(duals, theta=program.image.adjoint(duals.memory.asked[0].slope), soft=False)
 
 
-def origin(program: ConvexProgram, memory: ProximalState) -> Float[np.ndarray, "n"]:
+def compute_origin(program: ConvexProgram, memory: ProximalState) -> Float[np.ndarray, "n"]:
     """Images are affine, y = B Psi + b; a cost pays for B Psi alone."""
     return program.image.offset + (0.0 if memory.shift is None else memory.shift)
 
 
-def first_momentum(duals: Duals[ProximalState], share: float) -> Momentum:
+def start_momentum(duals: Duals[ProximalState], share: float) -> Momentum:
     """The sequence at the uniform policy; L starts at this share of |f|."""
     columns = duals.memory.columns
     assert columns is not None  # from the first plan on
@@ -211,10 +213,10 @@ def take_improvement(smooth: AbstractSmooth, duals: Duals[ProximalState]) -> Dua
     better = values[0] < duals.f or not duals.feasible
     if not better or np.max(values[1:], initial=0.0) > 0.0:
         return duals
-    return with_values(duals, values, weights_of_plans(columns.mixes, weights, duals.memory.count), feasible=True)
+    return with_values(duals, values, compute_plan_weights(columns.mixes, weights, duals.memory.count), feasible=True)
 
 
-def master_accuracy(duals: Duals[ProximalState], gap: float, *, relative: bool) -> float:
+def compute_master_accuracy(duals: Duals[ProximalState], gap: float, *, relative: bool) -> float:
     """Compute the accuracy required of the master now, in units of f."""
     size = abs(duals.f) if duals.feasible else 1.0
     aim = 0.05 * gap * (size if relative else 1.0)

@@ -26,7 +26,7 @@ class Vertex(NamedTuple):
     prices: Float[np.ndarray, "r"]
 
 
-def simplex(
+def solve_by_simplex(
     A: Float[np.ndarray, "r n"],
     b: Float[np.ndarray, "r"],
     c: Float[np.ndarray, "n"],
@@ -69,13 +69,13 @@ def simplex(
     return Vertex(basis, np.maximum(values, 0.0), c[basis] @ inverse)
 
 
-def highs(
+def solve_by_highs(
     A: Float[np.ndarray, "r n"],
     b: Float[np.ndarray, "r"],
     c: Float[np.ndarray, "n"],
     basis: Int[np.ndarray, "any"],
 ) -> Vertex:
-    """Solve the same by a general solver: slower by far, for programs on which `simplex` fails."""
+    """Solve the same by a general solver: slower by far, for programs on which `solve_by_simplex` fails."""
     from scipy.optimize import linprog  # rarely needed, and slow to import
 
     del basis

@@ -32,7 +32,7 @@ class Move(NamedTuple):
     row: int  # the row that becomes tight, or -1
 
 
-def simplex_qp(
+def solve_simplex_qp(
     quadratic: QuadraticProgram, start: Float[np.ndarray, "k"], *, tolerance: float, ridge: float
 ) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "m"]]:
     """Solve for the weights and the multipliers of the rows A w <= b.
@@ -45,7 +45,7 @@ def simplex_qp(
     """
     scale = np.maximum(np.ptp(quadratic.A, axis=1), 1e-300) if quadratic.b.size else np.ones(0)
     q = quadratic._replace(A=quadratic.A / scale[:, None], b=quadratic.b / scale)
-    kkt = _kkt(q, ridge * max(float(np.mean(np.diag(q.M))), 1e-30))
+    kkt = _build_conditions(q, ridge * max(float(np.mean(np.diag(q.M))), 1e-30))
     w = start.copy()
     free, tight = w > q.lower + 1e-14, np.zeros(q.b.size, dtype=bool)
     free[np.argmax(w)] = True
@@ -78,7 +78,7 @@ def simplex_qp(
     return w / w.sum(), np.maximum(prices, 0.0) / scale
 
 
-def _kkt(q: QuadraticProgram, ridge: float) -> Float[np.ndarray, "n n"]:
+def _build_conditions(q: QuadraticProgram, ridge: float) -> Float[np.ndarray, "n n"]:
     """Build the optimality conditions with every weight free and every row tight; a step solves a part of them."""
     k, n = q.c.size, q.c.size + 1 + q.b.size
     kkt = np.zeros((n, n))

@@ -21,13 +21,13 @@ class Pair(NamedTuple):
     gamma: float
 
 
-def onto_ball(alpha: Float[np.ndarray, "n"], radius: float) -> Float[np.ndarray, "n"]:
+def project_onto_ball(alpha: Float[np.ndarray, "n"], radius: float) -> Float[np.ndarray, "n"]:
     """Project onto {|alpha| <= radius}."""
     size = float(np.linalg.norm(alpha))
     return alpha if size <= radius else alpha * (radius / size)
 
 
-def onto_cone(beta: Float[np.ndarray, "n"], gamma: float, slope: float, height: float) -> Pair:
+def project_onto_cone(beta: Float[np.ndarray, "n"], gamma: float, slope: float, height: float) -> Pair:
     """Project onto {|beta| <= slope gamma, 0 <= gamma <= height}.
 
     In the plane of r = |beta| and gamma there are five regions: inside; above the lid (only gamma is cut); beyond

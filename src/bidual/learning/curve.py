@@ -104,7 +104,7 @@ class LearnedCurve(AbstractCurve):
         texts = (format_or_dash(number, digits) for number, digits in zip(numbers, (".6g", ".6g", ".3g"), strict=True))
         return f"{self.limits[i]:.6g}", *texts, str(self.statuses[i])
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
         certainty, side = f"{1 - self.delta:.6g}", "above" if self.sense == "maximize" else "below"
         facts = [("bound", "none on what other policies can reach is claimed")]
         if np.isfinite(self.bounds).any() or Status.INFEASIBLE in self.statuses:

@@ -14,7 +14,7 @@ from bidual.certificate.bounds import Alone
 from bidual.certificate.constraints import ConstraintResult
 from bidual.learning.outputs import estimate_policy
 from bidual.learning.setup import check_counts, set_up
-from bidual.learning.summary import Interval, Output, constraints_at, describe_constraint, describe_output
+from bidual.learning.summary import Interval, Output, describe_constraint, describe_output, list_constraints_at
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
 from bidual.solving.outcome import format_facts
@@ -64,16 +64,16 @@ class Evaluation:
         return build_frame({column: [row.get(column) for row in rows] for column in columns})
 
     def __str__(self) -> str:
-        return format_facts(self._title(), self._facts())
+        return format_facts(self._write_title(), self._list_facts())
 
     def _repr_html_(self) -> str:
-        return format_html_table(self._title(), self._facts())
+        return format_html_table(self._write_title(), self._list_facts())
 
-    def _title(self) -> str:
+    def _write_title(self) -> str:
         intervals = f"all intervals hold at once with probability {1 - self.delta:.6g}"
         return f"{self.output.episodes} fresh episodes, seed {self.seed}; {intervals}"
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
         texts = (describe_constraint(one, self.output.constraints[one.name]) for one in self.constraints)
         return [("objective", f"{self.sense}: {self.objective}"), *(("constraint", text) for text in texts)]
 
@@ -119,7 +119,7 @@ def evaluate(
     return Evaluation(
         sense="maximize" if problem.maximises else "minimize",
         output=describe_output(setup, "policy", policy, estimates),
-        constraints=constraints_at(setup, estimates),
+        constraints=list_constraints_at(setup, estimates),
         seed=setup.seed,
         delta=delta,
     )

@@ -7,7 +7,7 @@ is compared, of a registered Gymnasium environment its name and arguments, of ot
 import json
 from typing import Any
 
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import ProblemError
 from bidual.learning.setup import LearnSetup
 from bidual.storage import pack_program
@@ -16,7 +16,7 @@ from bidual.world.envs import AbstractEnvironment, Parallel, Simulator
 _SHORT = 40  # characters of two values that a message may print; checksums tell people nothing
 
 
-def identity_of(setup: LearnSetup) -> dict[str, Any]:
+def identify_settings(setup: LearnSetup) -> dict[str, Any]:
     """Return what a run is about by name: values as they are, arrays by their checksums."""
     pieces = setup.knowledge.pieces
     header, arrays = pack_program(setup.problem.program())
@@ -24,15 +24,15 @@ def identity_of(setup: LearnSetup) -> dict[str, Any]:
     return {
         "model that is simulated": _identify_law(setup.env),
         "steps, states and actions": list(setup.env.shape),
-        "problem": checksum(header, setup.problem.maximises, *arrays.values()),
-        "features": checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
+        "problem": compute_checksum(header, setup.problem.maximises, *arrays.values()),
+        "features": compute_checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
         **setup.knowledge.settings(),
     }
 
 
 def write_identity(setup: LearnSetup) -> str:
     """Return the identity of a run as text, with the environment's own where it has one."""
-    return json.dumps({**identity_of(setup), "environment": _registration(setup.env)}, sort_keys=True)
+    return json.dumps({**identify_settings(setup), "environment": _find_registration(setup.env)}, sort_keys=True)
 
 
 def check_identity(written: str | None, setup: LearnSetup) -> None:
@@ -59,10 +59,10 @@ def _identify_law(env: AbstractEnvironment) -> str | None:
     if not isinstance(env, Simulator):
         return None
     lists = env.mdp.successors
-    return checksum([], lists.states, lists.probabilities, lists.allowed, env.mdp.initial)
+    return compute_checksum([], lists.states, lists.probabilities, lists.allowed, env.mdp.initial)
 
 
-def _registration(env: AbstractEnvironment) -> list[Any] | None:
+def _find_registration(env: AbstractEnvironment) -> list[Any] | None:
     """Return name and arguments under which Gymnasium has registered an environment; None for all others."""
     spec = getattr(getattr(env.local if isinstance(env, Parallel) else env, "env", None), "spec", None)
     if spec is None:

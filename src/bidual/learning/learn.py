@@ -24,7 +24,7 @@ from bidual.learning.runs import (
     run_settings,
 )
 from bidual.learning.setup import check_counts, set_up
-from bidual.learning.state import LearnState, initial_learn_state, resume_learn_state
+from bidual.learning.state import LearnState, resume_learn_state, start_learn_state
 from bidual.learning.watch import CallbackFailed, Watch, watch
 from bidual.loop.explorers import AbstractExplorer
 from bidual.loop.vpdpo import vpdpo
@@ -87,8 +87,8 @@ def learn(
     watching = watch(callback, stop_when, progress)
     with _keep_for_interrupts(state):
         setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
-        first = initial_learn_state(setup)
-    count = _default_evaluation(episodes) if evaluation is None else evaluation
+        first = start_learn_state(setup)
+    count = _choose_evaluation(episodes) if evaluation is None else evaluation
     plan = _Plan(episodes, count, batch, time_limit, watching)
     if run is None:
         learn_state = first if state is None else resume_learn_state(state, setup)
@@ -133,12 +133,12 @@ def finish(
     check_counts(1, evaluation, None, batch)
     _check_kinds(explorer, stop_when, None)
     setup, task = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed)), manifest.get("task")
-    settings, first = run_settings(setup, batch, task), initial_learn_state(setup)
+    settings, first = run_settings(setup, batch, task), start_learn_state(setup)
 
     def conclude(stored: LearnState | None, writer: RunWriter | None) -> Learned:
         if stored is None or not stored.episodes:
             raise RunError(f"the run in {folder} has no episode to conclude from: resume it (--resume, resume=True)")
-        count = _default_evaluation(stored.episodes) if evaluation is None else evaluation
+        count = _choose_evaluation(stored.episodes) if evaluation is None else evaluation
         plan = _Plan(stored.episodes, count, batch, None, watch(None, stop_when))
         stored = replace(stored, identity=first.identity)
         if writer is None:
@@ -232,7 +232,7 @@ def _report_if_due(learner: Learner, plan: _Plan) -> tuple[bool, Learned | None]
     stops = plan.watch.see_progress(learner.report_progress())
     if stops or done < _FIRST_SOLUTION or not plan.watch.needs_solutions:
         return stops, None
-    solution = learner.conclude(_default_evaluation(done), plan.watch.gap)
+    solution = learner.conclude(_choose_evaluation(done), plan.watch.gap)
     stops = plan.watch.see_solution(solution)
     return stops, solution if stops else None
 
@@ -244,7 +244,7 @@ def _conclude(learner: Learner, plan: _Plan) -> Learned:
     return solution
 
 
-def _default_evaluation(episodes: int) -> int:
+def _choose_evaluation(episodes: int) -> int:
     """Return the default number of evaluation episodes: a quarter of all episodes in the end."""
     return max(50, episodes // 3)
 

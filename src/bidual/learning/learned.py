@@ -206,7 +206,7 @@ class Learned(AbstractOutcome):
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; an unknown value is None."""
         left = None if self.candidates is None else self.candidates.to_dict()
-        entries: dict[str, Any] = self._entries(self.episodes, self.seed, float(self.delta)) | {"candidates": left}
+        entries: dict[str, Any] = self._list_entries(self.episodes, self.seed, float(self.delta)) | {"candidates": left}
         entries["constraints"] = [_drop_infinities(constraint) for constraint in entries["constraints"]]
         return _drop_infinities(entries)
 
@@ -222,7 +222,7 @@ class Learned(AbstractOutcome):
 
     def describe(self) -> str:
         """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
-        return format_facts(self._title(), self._facts())
+        return format_facts(self._write_title(), self._list_facts())
 
     @property
     def _names(self) -> Names:
@@ -232,14 +232,14 @@ class Learned(AbstractOutcome):
         names = ("episodes", "bound", "reached", "gap", "violation", "plans", "seconds", "candidates")
         return self.history, names
 
-    def _title(self) -> str:
+    def _write_title(self) -> str:
         if self.status is Status.UNDECIDED:
             return f"{self.status}: the episodes do not show yet that the policy keeps every constraint"
         return f"{self.status}: {self.status.message}"
 
-    def _summary(self) -> list[tuple[str, str]]:
+    def _summarise(self) -> list[tuple[str, str]]:
         """At most seven lines: constraints without a line of their own share one."""
-        values, lines = [*self._value_lines(), *self._describe_totals()], self._constraint_lines()
+        values, lines = [*self._describe_values(), *self._describe_totals()], self._describe_constraints()
         following = [("next", text) for text in self.suggestions[:_MOST_SUGGESTIONS]]
         following = following[: max(1, _MOST_LINES - len(values) - len(lines))]
         room = max(_MOST_LINES - len(values) - len(following), 1)
@@ -252,8 +252,8 @@ class Learned(AbstractOutcome):
         assumes = f"{count} condition{'' if count == 1 else 's'}, at confidence {1 - self.delta:.6g} ({_MORE})"
         return [*values, *lines, *following, ("assumes", assumes), ("effort", self._describe_effort())]
 
-    def _facts(self) -> list[tuple[str, str]]:
-        facts = [*self._value_lines(), *self._constraint_lines(), *self._describe_totals()]
+    def _list_facts(self) -> list[tuple[str, str]]:
+        facts = [*self._describe_values(), *self._describe_constraints(), *self._describe_totals()]
         facts += [("next", text) for text in self.suggestions]
         facts += [("also", str(output)) for output in self.outputs[1:]]
         facts += [("assumes", assumption) for assumption in self.assumptions]
@@ -261,11 +261,11 @@ class Learned(AbstractOutcome):
         facts += [("explored", self.exploration), ("effort", self._describe_effort())]
         return facts
 
-    def _value_lines(self) -> list[tuple[str, str]]:
+    def _describe_values(self) -> list[tuple[str, str]]:
         conflict = [] if self.conflict is None else [("conflict", str(self.conflict))]
         return [*conflict, ("objective", self._describe_objective()), ("certificate", self._describe_certificate())]
 
-    def _constraint_lines(self) -> list[tuple[str, str]]:
+    def _describe_constraints(self) -> list[tuple[str, str]]:
         observed = self.outputs[0].constraints
         return [("constraint", describe_constraint(one, observed[one.name])) for one in self.constraints]
 
@@ -280,6 +280,7 @@ class Learned(AbstractOutcome):
         return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes{left}"
 
     def _describe_certificate(self) -> str:
+        """Write what no policy can beat, and how far from it the policy is at most."""
         side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
         if bound is None:
             return "no bound on what other policies can reach is claimed"

@@ -15,7 +15,7 @@ from bidual.learning.outputs import (
     ReturnedPolicy,
     estimate_executed,
     estimate_in_model,
-    fresh_episodes,
+    run_fresh_episodes,
 )
 from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy
 from bidual.learning.setup import LearnSetup
@@ -24,7 +24,7 @@ from bidual.learning.summary import (
     describe_assumptions,
     describe_exploration,
     describe_output,
-    mixture_of_policies,
+    mix_policies,
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
@@ -43,7 +43,7 @@ class Learner:
         setup: LearnSetup,
         learn_state: LearnState,
         metric_log: MetricLog | None,
-        collect: Collector = fresh_episodes,
+        collect: Collector = run_fresh_episodes,
     ) -> None:
         self.setup, self.metric_log, self.state = setup, metric_log, learn_state
         self._collect = collect  # fresh episodes of a policy
@@ -104,7 +104,7 @@ class Learner:
             else state.dual_bound.or_better(dual_bound, signals_consistent=state.loop.knowledge.signals_consistent)
         )
         self.state = replace(state, dual_bound=best, plans=state.plans + dual_bound.plans)
-        mixture = self._mixture()
+        mixture = self._estimate_mixture()
         progress = LearnProgress(
             episodes=self.state.episodes,
             bound=setup.sense * best.lower if best.lower is not None else None,
@@ -144,9 +144,9 @@ class Learner:
             sense="maximize" if setup.problem.maximises else "minimize",
             outputs=(
                 describe_output(setup, "certainty-equivalent policy", returned.policy, after.bounds),
-                describe_output(setup, "uniform mixture", mixture_of_policies(ran), self._mixture()),
+                describe_output(setup, "uniform mixture", mix_policies(ran), self._estimate_mixture()),
                 describe_output(
-                    setup, "last-half mixture", mixture_of_policies(islice(ran, since, None)), self._last_half()
+                    setup, "last-half mixture", mix_policies(islice(ran, since, None)), self._estimate_last_half()
                 ),
             ),
             model=returned.mdp,
@@ -200,13 +200,13 @@ class Learner:
             self.metric_log.record_values(state.executed.count + 1, self.setup.linear.payments(state.pending))
         return count_pending(self.setup, state)
 
-    def _mixture(self) -> Estimates:
+    def _estimate_mixture(self) -> Estimates:
         setup, state = self.setup, self.state
         embedding = None if state.sums is None else state.sums.mean(latest=False)
         delta = setup.split.mixture(max(1, setup.linear.numbers.size))
         return estimate_executed(setup.program, setup.linear, state.executed, embedding, state.executed.count, delta)
 
-    def _last_half(self) -> Estimates:
+    def _estimate_last_half(self) -> Estimates:
         setup, state = self.setup, self.state
         count = state.restarts.count - state.restarts.since
         embedding = None if state.sums is None else state.sums.mean(latest=True)

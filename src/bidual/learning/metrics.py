@@ -9,7 +9,7 @@ from jaxtyping import Float
 from bidual._base.types import Episode
 from bidual.certificate import evaluate_at
 from bidual.learning.learned import EpisodeValues, LearnProgress
-from bidual.learning.outputs import Sums, mean_embedding
+from bidual.learning.outputs import Sums, average_embedding
 from bidual.learning.setup import LearnSetup
 from bidual.problem.modelling import slice_rows
 
@@ -87,7 +87,7 @@ def compute_episode_values(
 ) -> Float[np.ndarray, "k rows"]:
     """Compute (f, g) after each of some episodes: nonlinear rows at the running mean, `before` included."""
     program, pieces = setup.program, setup.knowledge.pieces
-    each = np.stack([mean_embedding(pieces, [episode]) for episode in episodes])
+    each = np.stack([average_embedding(pieces, [episode]) for episode in episodes])
     if program.is_linear:
         return np.array([evaluate_at(program, one) for one in each])
     values = np.zeros((len(episodes), 1 + program.equality.size))
@@ -107,7 +107,7 @@ def name_values(setup: LearnSetup, episodes: Sequence[Episode]) -> dict[str, Flo
 
 def to_user_units(setup: LearnSetup, values: Float[np.ndarray, "n rows"]) -> EpisodeValues:
     """Name the values of every episode and convert them to the user's sense and units."""
-    columns = _columns(setup)
+    columns = _list_columns(setup)
     straight = set(setup.linear.numbers.tolist())
     if setup.program.is_linear:  # rows without bounds included
         straight = set(range(values.shape[1]))
@@ -118,10 +118,10 @@ def to_user_units(setup: LearnSetup, values: Float[np.ndarray, "n rows"]) -> Epi
 def _place_columns(setup: LearnSetup) -> list[tuple[_Column, int]]:
     """List the columns that are linear, with their places among the linear functionals."""
     places = {int(row): place for place, row in enumerate(setup.linear.numbers)}
-    return [(column, places[column.row]) for column in _columns(setup) if column.row in places]
+    return [(column, places[column.row]) for column in _list_columns(setup) if column.row in places]
 
 
-def _columns(setup: LearnSetup) -> list[_Column]:
+def _list_columns(setup: LearnSetup) -> list[_Column]:
     """List the objective and the entries of all constraints that have few."""
     columns = [_Column("objective", 0, 0.0, setup.sense)]
     for line, rows in slice_rows(setup.problem.lines()):

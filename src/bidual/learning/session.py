@@ -18,8 +18,8 @@ from bidual.learning.outputs import (
     ReturnedPolicy,
     compute_regret,
     estimate_policy,
-    fresh_episodes,
-    spans_of,
+    list_spans,
+    run_fresh_episodes,
 )
 from bidual.learning.pricing import price_learned
 from bidual.learning.setup import LearnSetup
@@ -29,7 +29,7 @@ from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
 from bidual.problem.modelling import Line, assign_values
 from bidual.solving.options import SolveOptions
 from bidual.solving.solve import solve_silently
-from bidual.storage import Claim, digest_policy, linear_rows, save_controlled, save_learned
+from bidual.storage import Claim, collect_linear_rows, digest_policy, save_controlled, save_learned
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
 
@@ -54,10 +54,10 @@ def evaluate_policy(
 def estimate_further(setup: LearnSetup, seen: Round) -> Estimates:
     """Estimate the policy from a round that may go on."""
     spans = None if setup.corners is None else setup.corners.spans
-    return estimate_round(setup.program, spans_of(setup.linear), spans, setup.split, seen)
+    return estimate_round(setup.program, list_spans(setup.linear), spans, setup.split, seen)
 
 
-def knowledge_of_bound(dual_bound: DualBound, knowledge: AbstractCounted) -> AbstractCounted:
+def restore_bound_knowledge(dual_bound: DualBound, knowledge: AbstractCounted) -> AbstractCounted:
     """Return the knowledge that the bound was proved with, but with the signals' consistency in all episodes so far."""
     counts = dual_bound.counts or knowledge.counts
     return knowledge.at(replace(counts, steady=knowledge.counts.steady))
@@ -85,7 +85,7 @@ class LearnSession(AbstractLearnSession):
         returned, program, counted = self.returned, self.setup.program, self.knowledge.counted
         if counted is None or not (counted.bounds_policies and isinstance(returned.policy, MarkovPolicy)):
             return self.estimates
-        known, rows = knowledge_of_bound(self.dual_bound, counted), linear_rows(program)
+        known, rows = restore_bound_knowledge(self.dual_bound, counted), collect_linear_rows(program)
         return narrow_by_class(self.estimates, program, rows, returned.policy, known, returned.embedding)
 
     def summary(self) -> Summary:
@@ -120,7 +120,7 @@ class LearnSession(AbstractLearnSession):
 
     def _extend(self, policy: AbstractPolicy, number: int, episodes: int) -> tuple[Round, AbstractKnowledge]:
         """Run episodes after those so far, and learn from them too."""
-        fresh = fresh_episodes(self.setup.env, policy, self.setup.seed, self.spent, episodes)
+        fresh = run_fresh_episodes(self.setup.env, policy, self.setup.seed, self.spent, episodes)
         new, knowledge = evaluate_policy(self.setup, policy, self.knowledge, number, fresh)
         (seen,) = new.rounds
         return replace(seen, uniform=True) if self.further is None else self.further.extend(seen), knowledge
@@ -158,11 +158,11 @@ class LearnSession(AbstractLearnSession):
         assert counted is not None
         evidence = SampledEvidence(
             program=setup.program,
-            knowledge=knowledge_of_bound(self.dual_bound, counted),
+            knowledge=restore_bound_knowledge(self.dual_bound, counted),
             policy=policy,
             record=self.dual_bound.record,
             split=setup.split,
-            linear=spans_of(setup.linear),
+            linear=list_spans(setup.linear),
             corners=None if setup.corners is None else setup.corners.spans,
             rounds=self.estimates.rounds,
             embedding=self.returned.embedding,
@@ -175,6 +175,7 @@ class LearnSession(AbstractLearnSession):
         return [line._replace(bounds=constraint.limits) for line, constraint in pairs]
 
     def _save_controls(self, solution: Learned, knowledge: ControlKnowledge, path: str | os.PathLike[str]) -> None:
+        """Save a solution for dynamics of vectors, with the evidence of its bounds."""
         setup, source = self.setup, self.dual_bound.controls or knowledge
         assert isinstance(solution.policy, ControlPolicy | Mixture)
         evidence = ControlEvidence(
@@ -183,7 +184,7 @@ class LearnSession(AbstractLearnSession):
             record=self.dual_bound.record,
             laws=None if self.dual_bound.controls is None else self.dual_bound.controls.laws,
             split=setup.split,
-            linear=spans_of(setup.linear),
+            linear=list_spans(setup.linear),
             corners=None if setup.corners is None else setup.corners.spans,
             rounds=self.estimates.rounds,
             embedding=self.returned.embedding,

@@ -18,8 +18,8 @@ from bidual.learning.outputs import (
     Functionals,
     Regulated,
     ReturnedPolicy,
-    corners,
-    functionals,
+    collect_functionals,
+    construct_corners,
 )
 from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
 from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
@@ -117,10 +117,10 @@ def set_up(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
             "make the embedding with the environment's horizon"
         )
-    knowledge = model.start(facts_about(world, problem, split.model))
+    knowledge = model.start(collect_facts(world, problem, split.model))
     program = with_planner_resolution(problem.program(), knowledge.pieces)
-    linear = functionals(problem, program, knowledge)
-    curved = corners(program, knowledge)
+    linear = collect_functionals(problem, program, knowledge)
+    curved = construct_corners(program, knowledge)
     explorer = explorer or default_explorer(model)
     return LearnSetup(problem, program, world, explorer, knowledge, linear, curved, split, seed)
 
@@ -154,11 +154,11 @@ def _prepare_control(
     if not isinstance(explorer, Controls):
         raise ProblemError(f"{type(explorer).__name__} explores finite models; give bd.explorers.Controls(...)")
     world = _open_control(env, problem, features)
-    knowledge = model.start(facts_about(world, problem, split.model))
+    knowledge = model.start(collect_facts(world, problem, split.model))
     program = with_sampled_resolution(problem.program())
     return LearnSetup(
         *(problem, program, world, explorer, knowledge),
-        *(functionals(problem, program, knowledge), corners(program, knowledge), split, seed),
+        *(collect_functionals(problem, program, knowledge), construct_corners(program, knowledge), split, seed),
         # The returned policy is planned once, and with more care than those that only explore.
         certainty=Regulated(explorer.sampler, explorer.execution, 2 * explorer.rollouts),
     )
@@ -255,7 +255,7 @@ def features_over(world: AbstractEnvironment, problem: Problem) -> AbstractFeatu
     return features.with_end((problem.embedding.horizon, S, A))
 
 
-def facts_about(world: AbstractEnvironment, problem: Problem, delta: float) -> EnvironmentFacts:
+def collect_facts(world: AbstractEnvironment, problem: Problem, delta: float) -> EnvironmentFacts:
     """Return what the environment itself declares, with the features of the problem over it."""
     features = features_over(world, problem)
     facts = EnvironmentFacts(

@@ -15,7 +15,7 @@ from bidual.learning.learned import LearnProgress
 from bidual.learning.metrics import compute_episode_values
 from bidual.learning.outputs import DualBound, Sums
 from bidual.learning.setup import LearnSetup
-from bidual.loop.vpdpo import BatchIteration, LoopState, first_state, resume
+from bidual.loop.vpdpo import BatchIteration, LoopState, resume, start_state
 from bidual.world.policies import Played, PolicySequence
 
 
@@ -49,11 +49,11 @@ class LearnState:
         return self.loop.episodes
 
 
-def initial_learn_state(setup: LearnSetup) -> LearnState:
+def start_learn_state(setup: LearnSetup) -> LearnState:
     """Return the state before the first episode."""
     linear, program = setup.linear, setup.program
     return LearnState(
-        loop=first_state(program, setup.explorer, setup.knowledge),
+        loop=start_state(program, setup.explorer, setup.knowledge),
         executed=Executed.start(linear.low, linear.high),
         restarts=Restarts.start(linear.low, linear.high),
         sums=_start_sums(setup) if linear.numbers.size < 1 + program.equality.size else None,

@@ -13,9 +13,9 @@ from bidual.certificate import Certificate
 from bidual.certificate.constraints import (
     Conflict,
     ConstraintResult,
-    constraint_results,
+    derive_learned_status,
     find_conflict,
-    status_of_learned,
+    list_constraint_results,
 )
 from bidual.learning.outputs import DualBound, Estimates, ReturnedPolicy
 from bidual.learning.setup import LearnSetup, features_over
@@ -108,16 +108,16 @@ def summarise(
     lower, upper = ends if setup.sense > 0 else reversed(list(ends))
     gap = None if lower is None or upper is None else upper - lower
     return Summary(
-        status=status_of_learned(certificate, gap, goal),
+        status=derive_learned_status(certificate, gap, goal),
         value=float(setup.sense * estimates.mean[0]) + 0.0,
         lower=lower,
         upper=upper,
-        constraints=constraint_results(lines, certificate, returned.gamma),
+        constraints=list_constraint_results(lines, certificate, returned.gamma),
         conflict=conflict,
     )
 
 
-def constraints_at(setup: LearnSetup, estimates: Estimates) -> tuple[ConstraintResult, ...]:
+def list_constraints_at(setup: LearnSetup, estimates: Estimates) -> tuple[ConstraintResult, ...]:
     """Return the constraints of a policy of which only estimates are known."""
     g, nothing = estimates.mean[1:], np.zeros((0, 0))
     certificate = Certificate(
@@ -131,7 +131,7 @@ def constraints_at(setup: LearnSetup, estimates: Estimates) -> tuple[ConstraintR
         embedding=nothing,
         visits=nothing,
     )
-    return constraint_results(setup.problem.lines(), certificate, None)
+    return list_constraint_results(setup.problem.lines(), certificate, None)
 
 
 def describe_output(setup: LearnSetup, name: str, policy: AbstractPolicy, estimates: Estimates) -> Output:
@@ -141,12 +141,12 @@ def describe_output(setup: LearnSetup, name: str, policy: AbstractPolicy, estima
         g = estimates.mean[1:][rows]
         worst = int(np.argmax(np.abs(g) if line.sense == "==" else g))
         numbers = [part[1:][rows][worst] for part in parts]
-        constraints[line.name] = _interval(*(line.bounds[worst] + line.sign * number for number in numbers))
-    objective = _interval(*(setup.sense * part[0] for part in parts))
+        constraints[line.name] = _make_interval(*(line.bounds[worst] + line.sign * number for number in numbers))
+    objective = _make_interval(*(setup.sense * part[0] for part in parts))
     return Output(name, policy, objective, constraints, estimates.episodes)
 
 
-def _interval(value: float, *ends: float) -> Interval:
+def _make_interval(value: float, *ends: float) -> Interval:
     low, high = sorted(float(end) for end in ends)
     return Interval(float(value) + 0.0, low if np.isfinite(low) else None, high if np.isfinite(high) else None)
 
@@ -161,7 +161,7 @@ def describe_constraint(c: ConstraintResult, seen: Interval) -> str:
     return f"{c.name}: {seen} {c.sense} {c.limit:.6g}{entries}: {claim}{price}"
 
 
-def mixture_of_policies(policies: Iterable[Played]) -> Mixture:
+def mix_policies(policies: Iterable[Played]) -> Mixture:
     """Return the uniform mixture of the policies of single episodes, each distinct one once.
 
     Distinct by their actions: a restored run has its policies as other objects.

@@ -55,7 +55,7 @@ def primal_dual(
         yield Iteration(number, reply, duals)
 
 
-def corrective_loop(
+def run_corrective(
     program: AbstractProgram,
     psi: Psi | Layout | Stage,
     model: M,

@@ -71,7 +71,7 @@ def _collect(
     return [one if run.only is None else replace(one, only=run.only) for one, run in zip(episodes, runs, strict=True)]
 
 
-def first_state(program: AbstractProgram, explorer: AbstractExplorer[Any], knowledge: AbstractKnowledge) -> LoopState:
+def start_state(program: AbstractProgram, explorer: AbstractExplorer[Any], knowledge: AbstractKnowledge) -> LoopState:
     """Return the state before the first episode."""
     return LoopState(0, knowledge, explorer.init(program, knowledge))
 

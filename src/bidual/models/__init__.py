@@ -6,7 +6,7 @@ from bidual.models._declaration import EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known, known
 from bidual.models.classes._collection import COLLECTIONS
-from bidual.models.classes._factors import Factors, check_laws, class_support
+from bidual.models.classes._factors import Factors, check_laws, list_class_support
 from bidual.models.classes._likelihood import CLASS_SETS, compute_likelihoods
 from bidual.models.classes._low_rank import ClassKnowledge, LowRank
 from bidual.models.classes._plausible import Candidates, Expected, Plausible
@@ -24,14 +24,14 @@ from bidual.models.latent._mixtures import Categorical, Gaussian
 from bidual.models.latent._reading import GrowingRows, Reader
 from bidual.models.linear._elliptical import Elliptical, Rectangular
 from bidual.models.linear._linear import LINEAR_SETS, LinearKnowledge, LinearMDP, check_phi
-from bidual.models.linear._ridge import learnable_rows
+from bidual.models.linear._ridge import find_learnable_rows
 from bidual.models.regression._describe import describe_signals
 from bidual.models.regression._dynamics import AbstractDynamics, Simulated, Stage
-from bidual.models.regression._ellipsoid import Ellipsoid, outer_ellipsoid
+from bidual.models.regression._ellipsoid import Ellipsoid, find_outer_ellipsoid
 from bidual.models.regression._knr import KNR, ControlKnowledge
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics, Regressed
-from bidual.models.regression._regression import Moments, Posterior, no_moments, posterior
+from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
 from bidual.models.regression._scales import find_fitted, is_refitted
 from bidual.problem.features import FourierMap
 

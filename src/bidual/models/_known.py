@@ -15,7 +15,7 @@ from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.problem.features import Psi
-from bidual.world.mdp import TabularMDP, reachable
+from bidual.world.mdp import TabularMDP, find_reachable
 from bidual.world.policies import DeterministicPolicy
 
 
@@ -55,7 +55,7 @@ class Known(AbstractModel):
 def known(mdp: TabularMDP) -> Known:
     """Return the model that holds `mdp` and nothing else."""
     lists = mdp.successors
-    kept = np.flatnonzero(reachable(mdp))
+    kept = np.flatnonzero(find_reachable(mdp))
     states, probabilities, allowed = lists.states, lists.probabilities, lists.allowed
     if kept.size < mdp.num_states:
         # A kept state may lead out of the kept set only in a step that is too late to matter; those successors

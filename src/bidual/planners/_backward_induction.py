@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bidual._base.types import float64
 from bidual.models import Known, Layout
 from bidual.planners._base import AbstractSoftPlanner, Plan
-from bidual.planners._passes import Cost, at, at_action, expectation, stage_cost
+from bidual.planners._passes import Cost, compute_stage_cost, expect_next, select_actions, select_step
 
 
 @final
@@ -34,7 +34,7 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
     @float64
     def __call__(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """Plan exactly, by one backward and one forward pass."""
-        actions, *expected = _plan(*_arrays(model, psi), Cost(*psi.cost(theta)))
+        actions, *expected = _plan(*_take_arrays(model, psi), Cost(*psi.cost(theta)))
         psi_plan = psi.embedding(*expected)
         value = float(np.vdot(theta, psi_plan))
         return Plan(actions, psi_plan, value, lower=value)
@@ -43,8 +43,8 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
     def soft(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """Compute the soft policy by one soft backward pass, and its visits by one forward pass through all actions."""
         cost = Cost(*psi.cost(theta))
-        policy, visits, value = soft_pass(*_arrays(model, psi), cost)
-        signals = soft_embedding(policy, visits, psi.signals)
+        policy, visits, value = run_soft_pass(*_take_arrays(model, psi), cost)
+        signals = compute_soft_embedding(policy, visits, psi.signals)
         pairs = None if cost.pairs is None else policy * visits[:, None]
         embedding = psi.embedding(signals, None if cost.visits is None else visits, pairs)
         return Plan(None, embedding, float(value), lower=-np.inf, soft_cost=theta)
@@ -53,7 +53,7 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
     def occupancy(self, model: Known, psi: Layout, plan: Plan) -> Float[np.ndarray, "H A R"]:
         """Compute occupancies from the actions of a plan, or from its soft policy, which is computed again."""
         if plan.soft_cost is not None:
-            policy, visits, _ = soft_pass(*_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
+            policy, visits, _ = run_soft_pass(*_take_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
             return np.asarray(policy * visits[:, None])
         assert plan.actions is not None  # a plan has actions or a soft cost
         return np.asarray(_follow(model.states, model.probabilities, model.initial, plan.actions))
@@ -68,11 +68,12 @@ def _plan(
     psi: Float[Array, "steps d A R"],
     cost: Cost,
 ) -> tuple[Int[Array, "H R"], Float[Array, "H d"], Float[Array, "H R"] | None, Float[Array, "H A R"] | None]:
+    """Minimise the cost backward in time; return actions, embedding, visits and occupancies."""
     steps = jnp.arange(cost.signals.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Int[Array, "R"]]:
-        Q = stage_cost(psi, cost, h) + expectation(at(probabilities, h), at(states, h), V)
+        Q = compute_stage_cost(psi, cost, h) + expect_next(select_step(probabilities, h), select_step(states, h), V)
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         return jnp.min(Q, axis=0), jnp.argmin(Q, axis=0).astype(label)
@@ -81,9 +82,9 @@ def _plan(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
-        embedding = at_action(at(psi, h), action) @ mu
-        flow = at_action(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[at_action(at(states, h), action).ravel()].add(flow.ravel())
+        embedding = select_actions(select_step(psi, h), action) @ mu
+        flow = select_actions(select_step(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[select_actions(select_step(states, h), action).ravel()].add(flow.ravel())
         pairs = None
         if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
@@ -108,19 +109,19 @@ def _follow(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
         h, action = now
-        flow = at_action(at(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[at_action(at(states, h), action).ravel()].add(flow.ravel())
+        flow = select_actions(select_step(probabilities, h), action) * mu[None]
+        arrived = jnp.zeros_like(mu).at[select_actions(select_step(states, h), action).ravel()].add(flow.ravel())
         return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
 
     return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]
 
 
-def _arrays(model: Known, psi: Layout) -> tuple[Any, ...]:
+def _take_arrays(model: Known, psi: Layout) -> tuple[Any, ...]:
     return model.states, model.probabilities, model.allowed, model.initial, psi.signals
 
 
 @jax.jit
-def soft_pass(
+def run_soft_pass(
     states: Int[Array, "next K A R"],
     probabilities: Float[Array, "law K A R"],
     allowed: Bool[Array, "A R"] | None,
@@ -133,7 +134,7 @@ def soft_pass(
     choices = jnp.log(float(psi.shape[2])) if allowed is None else jnp.log(jnp.sum(allowed, axis=0))
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
-        Q = stage_cost(psi, cost, h) + expectation(at(probabilities, h), at(states, h), V)
+        Q = compute_stage_cost(psi, cost, h) + expect_next(select_step(probabilities, h), select_step(states, h), V)
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         least = jnp.min(Q, axis=0)
@@ -151,7 +152,7 @@ def soft_pass(
             target, chance = one
             return total.at[target.ravel()].add((left * chance).ravel(), mode="promise_in_bounds"), None
 
-        arrived, _ = jax.lax.scan(arrive, jnp.zeros_like(mu), (at(states, h), at(probabilities, h)))
+        arrived, _ = jax.lax.scan(arrive, jnp.zeros_like(mu), (select_step(states, h), select_step(probabilities, h)))
         return arrived, mu
 
     V, policy = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
@@ -160,7 +161,7 @@ def soft_pass(
 
 
 @jax.jit
-def soft_embedding(
+def compute_soft_embedding(
     policy: Float[Array, "H A R"], visits: Float[Array, "H R"], psi: Float[Array, "steps d A R"]
 ) -> Float[Array, "H d"]:
     """Compute the expected signals of a policy with these visits."""

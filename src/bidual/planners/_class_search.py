@@ -63,6 +63,7 @@ class ClassSearch(AbstractPlanner[Plausible]):
         return self._search(ClassSteps(model, psi, theta))
 
     def _search(self, steps: ClassSteps) -> ClassPlan:
+        """Enumerate combinations where they are few; else bound them from both sides and branch."""
         if steps.combinations <= min(self.combinations, _LARGE / steps.size):
             return enumerate_combinations(steps)
         lower = steps.rectangular_bound()
@@ -73,7 +74,7 @@ class ClassSearch(AbstractPlanner[Plausible]):
         if upper - lower <= room or not self.nodes:
             return ClassPlan(min(lower, upper), upper, upper - lower <= room, combination, 0)
         until = None if self.time_limit is None else time.perf_counter() + self.time_limit
-        return branch_and_bound(steps, combination, upper, self.nodes, until)
+        return search_branches(steps, combination, upper, self.nodes, until)
 
 
 def enumerate_combinations(steps: ClassSteps) -> ClassPlan:
@@ -123,7 +124,7 @@ def descend_coordinates(steps: ClassSteps, combination: Int[np.ndarray, "H"]) ->
 _Node = tuple[float, int, int, np.ndarray, tuple[int, ...]]  # bound, number, step, values there, members from there on
 
 
-def branch_and_bound(
+def search_branches(
     steps: ClassSteps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, until: float | None
 ) -> ClassPlan:
     """Run branch and bound: members fixed from the last step backwards, the rest relaxed, the least bound first."""

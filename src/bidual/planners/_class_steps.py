@@ -26,9 +26,9 @@ class ClassSteps:
         self._start = model.start_row
         blocked = np.where(model.counts.support.allowed, 0.0, np.inf)
         self.costs = [psi.psi.pay(theta[h], h) + blocked for h in range(self.horizon)]
-        self.arrival_costs = self._arrivals(psi.arrivals)
+        self.arrival_costs = self._expect_arrivals(psi.arrivals)
 
-    def _arrivals(self, expected: object) -> list[Float[np.ndarray, "k 1 S A"] | None]:
+    def _expect_arrivals(self, expected: object) -> list[Float[np.ndarray, "k 1 S A"] | None]:
         if not isinstance(expected, Expected):
             return [None] * self.horizon
         t = self.theta[:, list(self.psi.positions)]
@@ -78,19 +78,19 @@ class ClassSteps:
         states, law, radius = self._start
         if radius == 0:
             return V[:, states] @ law
-        return np.asarray(self._first(V).bound)[0, : len(V)]
+        return np.asarray(self._choose_first(V).bound)[0, : len(V)]
 
     def first_law(self, V: Float[np.ndarray, "S"]) -> Float[np.ndarray, "S"]:
         """Return the start law that attains the least mean."""
         states, law, radius = self._start
         start = np.zeros(self.S)
         if radius > 0:
-            law = np.asarray(self._first(V[None]).law)[:, 0, 0]
+            law = np.asarray(self._choose_first(V[None]).law)[:, 0, 0]
         start[states] = law
         return start
 
     @float64
-    def _first(self, V: Float[np.ndarray, "b S"]) -> RowChoice:
+    def _choose_first(self, V: Float[np.ndarray, "b S"]) -> RowChoice:
         states, law, radius = self._start
         size = 1 << (len(V) - 1).bit_length()  # powers of two, so that compiled code sees few shapes
         W = np.resize(V[:, states], (size, len(states))).T[:, None]
@@ -110,11 +110,12 @@ class ClassSteps:
         for h in reversed(range(self.horizon)):
             (Q,) = self.one(h, int(combination[h]), V[None])
             actions[h], V = Q.argmin(axis=-1), Q.min(axis=-1)
-        return place_on_device(actions), self._embedding(combination, actions, self.first_law(V))
+        return place_on_device(actions), self._compute_embedding(combination, actions, self.first_law(V))
 
-    def _embedding(
+    def _compute_embedding(
         self, combination: Int[np.ndarray, "H"], actions: Int[np.ndarray, "H S"], mu: Float[np.ndarray, "S"]
     ) -> Float[np.ndarray, "H d"]:
+        """Compute the embedding of actions under a combination, forward in time."""
         everywhere, expected = np.arange(self.S), self.psi.arrivals
         embedding = np.zeros(self.theta.shape)
         for h in range(self.horizon):

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from bidual._base.types import float64
 from bidual.models import Arrivals, LawRows, Layout, Rectangular
 from bidual.planners._base import AbstractPlanner, Plan
-from bidual.planners._passes import Cost, at, at_action, stage_cost
+from bidual.planners._passes import Cost, compute_stage_cost, select_actions, select_step
 from bidual.planners._rows import choose_cheapest
 
 
@@ -59,25 +59,26 @@ def _plan(
     *,
     open_: bool,
 ) -> tuple[Any, ...]:  # lower, actions, and the expected signals, visits, occupancies (or None) and arrivals
+    """Minimise the cost over actions and laws backward in time, and roll the choice out forward."""
     steps = jnp.arange(cost.signals.shape[0])
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], _StepChoice]:
-        W, states = _payments(model, arrivals, on_arrival[h], V, h, open_=open_)
-        choice = choose_cheapest(jax.tree.map(lambda set_: at(set_, h), model.rows), W)
-        Q = stage_cost(psi, cost, h) + choice.bound
+        W, states = _collect_payments(model, arrivals, on_arrival[h], V, h, open_=open_)
+        choice = choose_cheapest(jax.tree.map(lambda set_: select_step(set_, h), model.rows), W)
+        Q = compute_stage_cost(psi, cost, h) + choice.bound
         if model.allowed is not None:
             Q = jnp.where(model.allowed, Q, jnp.inf)
         action = jnp.argmin(Q, axis=0).astype(label)
-        law, targets = at_action(choice.law, action), at_action(states, action)
-        arrival_signals = _arrival_signals(
+        law, targets = select_actions(choice.law, action), select_actions(states, action)
+        arrival_signals = _expect_arrival_signals(
             arrivals, on_arrival[h], law, targets, action, h, listed=model.states.shape[0]
         )
         return jnp.min(Q, axis=0), _StepChoice(action, law, targets, arrival_signals)
 
     def forward(mu: Float[Array, "R"], now: tuple[Int[Array, ""], _StepChoice]) -> tuple[Float[Array, "R"], tuple]:
         h, taken = now
-        embedding = at_action(at(psi, h), taken.action) @ mu
+        embedding = select_actions(select_step(psi, h), taken.action) @ mu
         arrived = jnp.zeros_like(mu).at[taken.states.ravel()].add((taken.law * mu[None]).ravel())
         pairs = None
         if cost.pairs is not None:
@@ -92,13 +93,13 @@ def _plan(
     return first.bound[0, 0], taken.action, *expected
 
 
-def _payments(
+def _collect_payments(
     model: LawRows, arrivals: Arrivals | None, t: Float[Array, "n"], V: Float[Array, "R"], h: Array, *, open_: bool
 ) -> tuple[Float[Array, "k A R"], Int[Array, "k A R"]]:
     """Compute the cost to go of each successor, with the best of all states last where lists are open."""
     W = V[model.states]
     if arrivals is not None:
-        W = W + _pay(t, at(arrivals.low, h), None if arrivals.high is None else at(arrivals.high, h))
+        W = W + _pay(t, select_step(arrivals.low, h), None if arrivals.high is None else select_step(arrivals.high, h))
     if not open_:
         return W, model.states
     there = V if arrivals is None else V + _pay(t, arrivals.floor, arrivals.ceiling)
@@ -106,7 +107,7 @@ def _payments(
         best = jnp.broadcast_to(jnp.argmin(there).astype(model.states.dtype), W.shape[1:])
         elsewhere = there[best]
     else:
-        everywhere = jnp.tensordot(t, at(arrivals.far, h), axes=1) + there[:, None, None]
+        everywhere = jnp.tensordot(t, select_step(arrivals.far, h), axes=1) + there[:, None, None]
         best = jnp.argmin(everywhere, axis=0).astype(model.states.dtype)
         elsewhere = jnp.min(everywhere, axis=0)
     return jnp.concatenate([W, elsewhere[None]]), jnp.concatenate([model.states, best[None]])
@@ -119,7 +120,7 @@ def _pay(t: Float[Array, "n"], low: Float[Array, "n ..."], high: Float[Array, "n
     return jnp.tensordot(jnp.maximum(t, 0.0), low, axes=1) + jnp.tensordot(jnp.minimum(t, 0.0), high, axes=1)
 
 
-def _arrival_signals(
+def _expect_arrival_signals(
     arrivals: Arrivals | None,
     t: Float[Array, "n"],
     law: Float[Array, "k R"],
@@ -133,14 +134,14 @@ def _arrival_signals(
     R = law.shape[1]
     if arrivals is None:
         return jnp.zeros((0, R))
-    low = at(arrivals.low, h)
-    ends = low if arrivals.high is None else jnp.where((t > 0)[:, None, None, None], low, at(arrivals.high, h))
-    taken = jnp.stack([at_action(signal, action) for signal in ends])
+    low = select_step(arrivals.low, h)
+    ends = low if arrivals.high is None else jnp.where((t > 0)[:, None, None, None], low, select_step(arrivals.high, h))
+    taken = jnp.stack([select_actions(signal, action) for signal in ends])
     arrival_signals = jnp.einsum("nkr,kr->nr", taken, law[:listed])
     if law.shape[0] == listed:
         return arrival_signals
     beyond = jnp.where((t > 0)[:, None], arrivals.floor, arrivals.ceiling)[:, targets[-1]]
     if arrivals.far is not None:
         everyone = jnp.arange(R)
-        beyond = beyond + at(arrivals.far, h)[:, targets[-1], action.astype(jnp.int32), everyone]
+        beyond = beyond + select_step(arrivals.far, h)[:, targets[-1], action.astype(jnp.int32), everyone]
     return arrival_signals + beyond * law[-1][None]

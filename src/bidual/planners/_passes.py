@@ -19,20 +19,20 @@ class Cost(NamedTuple):
     pairs: Float[Array | np.ndarray, "H A R"] | None
 
 
-def stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Array, ""]) -> Float[Array, "A R"]:
+def compute_stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Array, ""]) -> Float[Array, "A R"]:
     """Compute theta_h . psi_h(s, a) for every action and state."""
-    pay = jnp.tensordot(cost.signals[h], at(psi, h), axes=1)
+    pay = jnp.tensordot(cost.signals[h], select_step(psi, h), axes=1)
     if cost.visits is not None:
         pay = pay + cost.visits[h][None]
     return pay if cost.pairs is None else pay + cost.pairs[h]
 
 
-def at(array: Array, h: Int[Array, ""]) -> Array:
+def select_step(array: Array, h: Int[Array, ""]) -> Array:
     """Return entry h of a time axis that may have length 1."""
     return array[0] if array.shape[0] == 1 else array[h]
 
 
-def expectation(
+def expect_next(
     probabilities: Float[Array, "K A R"], states: Int[Array, "K A R"], V: Float[Array, "R"]
 ) -> Float[Array, "A R"]:
     # List by list: in one fused loop XLA computes the sum again for every use of it, and reads dozens of streams at
@@ -42,7 +42,7 @@ def expectation(
     return total
 
 
-def at_action(array: Array, action: Int[Array, "R"]) -> Array:
+def select_actions(array: Array, action: Int[Array, "R"]) -> Array:
     """Return ``array[n, action[s], s]`` for every n and s."""
     if array.shape[1] > UNROLL:
         return jnp.take_along_axis(array, action.astype(jnp.int32)[None, None, :], axis=1)[:, 0]

@@ -45,6 +45,7 @@ def choose_cheapest(rows: BallRows | BoxRows | NearRows, W: Float[Array, "K A R"
 
 
 def _choose_in_ball(rows: BallRows, W: Float[Array, "K A R"]) -> RowChoice:
+    """Minimise P . W over {n KL(phat, P) <= radius} for every row: a bound and a law."""
     phat, radius = rows.frequencies, rows.radius
     if W.shape[0] > phat.shape[0]:
         phat = jnp.concatenate([phat, jnp.zeros_like(W[:1])])
@@ -133,6 +134,7 @@ def _choose_first(
 
 
 def _choose_in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
+    """Minimise P . W over a box for every row: the free mass goes to the least W first."""
     low, high = rows.low, rows.high
     if W.shape[0] > low.shape[0]:
         low = jnp.concatenate([low, jnp.zeros_like(W[:1])])
@@ -146,6 +148,7 @@ def _choose_in_box(rows: BoxRows, W: Float[Array, "K A R"]) -> RowChoice:
 
 
 def _choose_near(rows: NearRows, W: Float[Array, "K A R"]) -> RowChoice:
+    """Minimise P . W over {sum (P - centre)+ <= gain} for every row: mass moves from the largest W to the least."""
     centre, gain = rows.centre, rows.gain
     if W.shape[0] > centre.shape[0]:
         centre = jnp.concatenate([centre, jnp.zeros_like(W[:1])])

@@ -69,6 +69,7 @@ def _find_cheapest(model: Latents, theta: Float[np.ndarray, "H d"]) -> Int[np.nd
 
 
 def _build_known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
+    """Build a known model over latents from the law of every step."""
     S, A = law.shape[1:3]
     states = np.broadcast_to(np.arange(S, dtype=np.int32)[None, :, None, None], (1, S, A, S))
     return Known(
@@ -81,7 +82,7 @@ def _build_known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
     )
 
 
-def optimistic_planner_for(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
+def choose_optimistic_planner(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
     """Return the optimistic planner for a model; `nodes` limits the search where the minimum is hard."""
     if isinstance(model, Latents):
         return UnseenOptimism()

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual.report._canvas import DARK, VERMILLION
-from bidual.report._maps import cell_size, mark_of
+from bidual.report._maps import choose_cell_size, mark_of
 from bidual.world.mdp import Grid
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def draw_arrows(
     colours = np.array([to_rgb(colour) for colour, _ in _KINDS])[kinds]
     moves = directions.any(axis=1)
     _draw_moves(axes, directions[moves], ways[..., moves], colours)
-    _draw_stays(axes, ways[..., ~moves].sum(axis=-1), cell_size(grid), colours)
+    _draw_stays(axes, ways[..., ~moves].sum(axis=-1), choose_cell_size(grid), colours)
     busy = shares.max(axis=-1) > 0
     _draw_marks(axes, grid, busy)
     _draw_key(figure, axes, sorted(set(kinds[busy].tolist())))
@@ -69,17 +69,17 @@ def _draw_moves(axes: "Axes", directions: np.ndarray, ways: np.ndarray, colours:
     down, right = length * directions[d].T
     shape: dict[str, Any] = {"width": 0.055, "headwidth": 3.6, "headlength": 3.2, "headaxislength": 2.9, "minlength": 0}
     shape["minshaft"] = _LONGEST / (0.055 * 3.2)  # a shorter arrow is a smaller copy of the longest
-    rgba = np.column_stack([colours[i, j], _opacity(share)])
+    rgba = np.column_stack([colours[i, j], _choose_opacity(share)])
     axes.quiver(j, i, right, down, angles="xy", scale_units="xy", scale=1, units="xy", color=rgba, zorder=3, **shape)
 
 
 def _draw_stays(axes: "Axes", share: np.ndarray, cell: float, colours: np.ndarray) -> None:
     i, j = np.nonzero(share >= _LEAST_SHARE)
-    rgba = np.column_stack([colours[i, j], _opacity(share[i, j])])
+    rgba = np.column_stack([colours[i, j], _choose_opacity(share[i, j])])
     axes.scatter(j, i, s=(72 * cell * 0.3) ** 2 * share[i, j], color=rgba, linewidths=0, zorder=3)
 
 
-def _opacity(share: np.ndarray) -> np.ndarray:
+def _choose_opacity(share: np.ndarray) -> np.ndarray:
     return 0.35 + 0.65 * np.minimum(share, 1.0)
 
 

@@ -16,7 +16,7 @@ from bidual.report._canvas import (
     GREEN,
     SHADE,
     VERMILLION,
-    new_figure,
+    create_figure,
     set_title,
     tick_whole_numbers,
     write_headline,
@@ -37,7 +37,7 @@ def bounds_figure(solution: Solution, title: str = "") -> "Figure":
     While no feasible policy is known there is no gap: those plans are shaded, and the largest violation is drawn in
     its place.
     """
-    figure = new_figure(8.4, 5.0)
+    figure = create_figure(8.4, 5.0)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     plans = np.array([state.plans for state in solution.history])
     searching = _find_searching(solution)
@@ -61,6 +61,7 @@ def _find_searching(solution: Solution) -> Bool[np.ndarray, "n"]:
 
 
 def _draw_bounds(axes: "Axes", solution: Solution, plans: np.ndarray) -> None:
+    """Draw lower and upper bounds over the plans."""
     lower = _to_numbers([state.lower for state in solution.history])
     upper = _to_numbers([state.upper for state in solution.history])
     reached, unbeaten = "reached by a feasible policy", "no feasible policy is {}"
@@ -95,19 +96,24 @@ def _focus_axis(axes: "Axes", lower: np.ndarray, upper: np.ndarray, ends: np.nda
 
 
 def _draw_gap(axes: "Axes", solution: Solution, plans: np.ndarray, searching: np.ndarray) -> None:
+    """Draw the gap, and the violation while no policy is feasible, on a logarithmic axis."""
     axes.set_yscale("log")
     gap = _to_numbers([state.gap for state in solution.history])
     violation = np.where(searching, [state.violation for state in solution.history], np.nan)
     if not searching.all():
         axes.plot(
-            plans, _floor(gap, solution.value), color=DARK, label="gap between the bounds", **_choose_style(plans)
+            plans,
+            _raise_to_rounding(gap, solution.value),
+            color=DARK,
+            label="gap between the bounds",
+            **_choose_style(plans),
         )
         axes.axhline(_compute_goal(solution), color="0.45", linestyle=":", linewidth=1.2, label="gap asked for")
     if searching.any():
-        violation = _floor(violation, 1.0)
+        violation = _raise_to_rounding(violation, 1.0)
         axes.plot(plans, violation, color=GREEN, linestyle="--", label="largest violation", **_choose_style(plans))
     if solution.gap is not None:
-        _mark_end(axes, int(plans[-1]), _floor(np.array([solution.gap]), solution.value), "certified gap")
+        _mark_end(axes, int(plans[-1]), _raise_to_rounding(np.array([solution.gap]), solution.value), "certified gap")
     elif solution.conflict is not None:
         # Some constraint is violated by at least its own amount, so the largest violation is at least the smallest.
         least = np.array([min(solution.conflict.least.values())])
@@ -119,7 +125,7 @@ def _compute_goal(solution: Solution) -> float:
     return solution.goal.gap * (abs(solution.value) if solution.goal.relative else 1.0)
 
 
-def _floor(numbers: np.ndarray, size: float) -> np.ndarray:
+def _raise_to_rounding(numbers: np.ndarray, size: float) -> np.ndarray:
     """Raise numbers no larger than rounding to its size: a logarithmic axis has no zero."""
     return np.maximum(numbers, _ROUNDING * max(1.0, abs(size)))
 

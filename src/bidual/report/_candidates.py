@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from bidual._base.errors import ProblemError
 from bidual.learning.learned import Learned
-from bidual.report._canvas import DARK, new_figure, set_title, write_headline
+from bidual.report._canvas import DARK, create_figure, set_title, write_headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def candidates_figure(solution: Learned, title: str = "") -> "Figure":
     left = np.array(
         [solution.candidates.of, *(progress.candidates.left for progress in history if progress.candidates is not None)]
     )
-    figure = new_figure(7.6, 3.4)
+    figure = create_figure(7.6, 3.4)
     axes = figure.subplots()
     _draw_steps(axes, episodes, left)
     _draw_scales(axes, episodes, left)
@@ -61,6 +61,7 @@ def _draw_steps(axes: "Axes", episodes: Int[np.ndarray, "n"], left: Int[np.ndarr
 
 
 def _draw_scales(axes: "Axes", episodes: Int[np.ndarray, "n"], left: Int[np.ndarray, "n H"]) -> None:
+    """Draw both logarithmic scales, with ticks at the reports."""
     from matplotlib.ticker import NullLocator, ScalarFormatter
 
     axes.set_xscale("symlog", linthresh=float(episodes[1]), linscale=0.45)

@@ -26,7 +26,7 @@ DARK, SHADE = "0.15", "0.9"
 _MOST_NAMES, _LONGEST_NAME = 60, 32
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def create_figure(width: float, height: float) -> "Figure":
     """Create an empty figure, sizes in inches, that leaves room for its own labels."""
     from matplotlib.figure import Figure
 

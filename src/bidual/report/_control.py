@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.types import Episode
-from bidual.report._canvas import ACTIONS, DARK, SHADE, VERMILLION, new_figure, set_title
+from bidual.report._canvas import ACTIONS, DARK, SHADE, VERMILLION, create_figure, set_title
 from bidual.tasks import Picture
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def control_figure(episodes: Sequence[Episode], picture: Picture, title: str = "
         picture: how an observation is drawn.
         title: over all panels.
     """
-    runs = [episode_run(episode, picture) for episode in episodes]
+    runs = [extract_run(episode, picture) for episode in episodes]
     if not runs:
         raise ProblemError("a figure of episodes needs at least one episode")
-    return _plane_figure(runs, picture, title) if picture.plane is not None else _time_figure(runs, picture, title)
+    return _draw_in_plane(runs, picture, title) if picture.plane is not None else _draw_over_time(runs, picture, title)
 
 
 Run = tuple[Float[np.ndarray, "steps n"], Float[np.ndarray, "length m"]]
 
 
-def episode_run(episode: Episode, picture: Picture) -> Run:
+def extract_run(episode: Episode, picture: Picture) -> Run:
     """Return observations and controls up to the end of an episode."""
     s, u = episode.observations, episode.controls
     if s is None or u is None:
@@ -51,16 +51,17 @@ def episode_run(episode: Episode, picture: Picture) -> Run:
     return s[: length + 1], u[:length]
 
 
-def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
+def _draw_over_time(runs: list[Run], picture: Picture, title: str) -> "Figure":
+    """Draw every variable and control over time, a panel each."""
     names = _name_variables(picture)
     count = len(names) + len(picture.controls)
-    figure = new_figure(7.6, 0.8 + _PANEL * count)
+    figure = create_figure(7.6, 0.8 + _PANEL * count)
     panels = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     for axes, name in zip(panels, names, strict=False):
         for s, _, colour in _draw_coloured(runs):
             axes.plot(picture.seconds * np.arange(len(s)), _read(s, name, picture), color=colour, linewidth=1.5)
         axes.set_ylabel(name)
-        if name in _angles(picture):
+        if name in _find_angles(picture):
             _count_in_pi(axes)
         if picture.angle is not None and name == _ANGLE:
             _mark_upright(axes)
@@ -70,8 +71,9 @@ def _time_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
     return figure
 
 
-def _plane_figure(runs: list[Run], picture: Picture, title: str) -> "Figure":
-    figure = new_figure(1.9 * _PLANE, 0.5 + _PLANE)
+def _draw_in_plane(runs: list[Run], picture: Picture, title: str) -> "Figure":
+    """Draw the paths in the plane, and the controls beside it."""
+    figure = create_figure(1.9 * _PLANE, 0.5 + _PLANE)
     grid = figure.add_gridspec(len(picture.controls), 2, width_ratios=[3, 2])
     plane = figure.add_subplot(grid[:, 0])
     panels = [figure.add_subplot(grid[i, 1]) for i in range(len(picture.controls))]
@@ -129,7 +131,7 @@ def _draw_coloured(runs: list[Run]) -> list[tuple[Float[np.ndarray, "steps n"], 
     return [(s, u, _COLOURS[i % len(_COLOURS)]) for i, (s, u) in enumerate(runs)]
 
 
-def _angles(picture: Picture) -> dict[str, tuple[int, int]]:
+def _find_angles(picture: Picture) -> dict[str, tuple[int, int]]:
     """Return the positions of cosine and sine of every angle, by its name."""
     upright = {} if picture.angle is None else {_ANGLE: picture.angle}
     return upright | {name: (cosine, sine) for name, cosine, sine in picture.turns}
@@ -137,13 +139,13 @@ def _angles(picture: Picture) -> dict[str, tuple[int, int]]:
 
 def _name_variables(picture: Picture) -> list[str]:
     """Return the names of the drawn variables, with angles instead of their cosines and sines."""
-    angles = _angles(picture)
+    angles = _find_angles(picture)
     hidden = {place for pair in angles.values() for place in pair}
     return [*angles, *(name for i, name in enumerate(picture.names) if i not in hidden)]
 
 
 def _read(s: Float[np.ndarray, "steps n"], name: str, picture: Picture) -> Float[np.ndarray, "steps"]:
-    pair = _angles(picture).get(name)
+    pair = _find_angles(picture).get(name)
     if pair is None:
         return s[:, picture.names.index(name)]
     cosine, sine = pair

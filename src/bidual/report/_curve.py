@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from bidual.report._canvas import BLUE, SHADE, VERMILLION, new_figure, set_title
+from bidual.report._canvas import BLUE, SHADE, VERMILLION, create_figure, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,15 +52,15 @@ def curve_figure(
         raise ValueError(f"achievable must be the least and most that a policy can reach; got {achievable}")
     x, low, high, price = read_vectors(limits=limits, lower=lower, upper=upper, prices=prices)
     _check_order(x, low, high)
-    figure = new_figure(8.4, 5.4)
+    figure = create_figure(8.4, 5.4)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     margin = 0.04 * float(np.ptp(x)) or 0.5 * max(1.0, abs(float(x[0])))
     bottom.set_xlim(x[0] - margin, x[-1] + margin)
     _draw_optimum(top, x, low, high)
     _draw_tangents(
-        top, x, (low + high) / 2, _to_slopes(price, relation, sense), _achievable_limits(achievable, relation)
+        top, x, (low + high) / 2, _to_slopes(price, relation, sense), _find_achievable_limits(achievable, relation)
     )
-    bottom.plot(x, price, color=VERMILLION, linewidth=1.6, **_dots(x))
+    bottom.plot(x, price, color=VERMILLION, linewidth=1.6, **_choose_dots(x))
     top.set_ylabel("largest objective" if sense == "maximize" else "smallest objective")
     bottom.set_ylabel(f"price: gain per unit\nof {'limit' if relation == '==' else 'relaxation'}")
     bottom.set_xlabel(f"limit ('{constraint}' {relation} limit)")
@@ -109,7 +109,7 @@ def _to_slopes(prices: Float[np.ndarray, "n"], relation: str, sense: str) -> Flo
     return prices * (1.0 if sense == "maximize" else -1.0) * (-1.0 if relation == ">=" else 1.0)
 
 
-def _achievable_limits(achievable: tuple[float, float] | None, relation: str) -> tuple[float, float]:
+def _find_achievable_limits(achievable: tuple[float, float] | None, relation: str) -> tuple[float, float]:
     """Return the range of limits that some policy keeps."""
     least, most = achievable or (-np.inf, np.inf)
     return -np.inf if relation == ">=" else least, np.inf if relation == "<=" else most
@@ -118,7 +118,9 @@ def _achievable_limits(achievable: tuple[float, float] | None, relation: str) ->
 def _draw_optimum(axes: "Axes", x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     axes.fill_between(x, low, high, color=BLUE, alpha=0.2, linewidth=0)
     axes.vlines(x, low, high, color=BLUE, linewidth=1.4, alpha=0.6)
-    axes.plot(x, (low + high) / 2, color=BLUE, linewidth=1.4, label="optimum, within its bounds", zorder=3, **_dots(x))
+    axes.plot(
+        x, (low + high) / 2, color=BLUE, linewidth=1.4, label="optimum, within its bounds", zorder=3, **_choose_dots(x)
+    )
 
 
 def _draw_tangents(
@@ -147,7 +149,7 @@ def _draw_tangents(
 def _draw_achievable(axes: "Axes", achievable: tuple[float, float] | None, relation: str) -> None:
     """Shade the limits that no policy keeps; draw a line where every policy keeps the limit."""
     left, right = axes.get_xlim()
-    first, last = _achievable_limits(achievable, relation)
+    first, last = _find_achievable_limits(achievable, relation)
     shade: dict[str, Any] = {"color": SHADE, "zorder": 0}
     label = "no policy keeps the limit"
     if left < first:
@@ -169,5 +171,5 @@ def _mark_unknown(top: "Axes", bottom: "Axes") -> None:
     top.text(0.5, 0.5, "no optimum is known at these limits", ha="center", va="center", transform=top.transAxes)
 
 
-def _dots(x: np.ndarray) -> dict[str, Any]:
+def _choose_dots(x: np.ndarray) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4} if len(x) <= _DOTTED else {}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidual.report._canvas import BLUE, GREEN, SHADE, VERMILLION, new_figure, set_title
+from bidual.report._canvas import BLUE, GREEN, SHADE, VERMILLION, create_figure, set_title
 from bidual.report._curve import Vector, check_choices, read_vectors
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def learned_curve_figure(
     x, bound, estimate, value, none = read_vectors(
         limits=limits, bounds=bounds, estimates=estimates, reached=reached, infeasible=infeasible
     )
-    figure = new_figure(8.4, 4.4)
+    figure = create_figure(8.4, 4.4)
     axes = figure.subplots()
     marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.6}
     # Between limits holds what holds at the looser of two: steps are certified there, and a line would not be.

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bidual.learning.learned import Learned
 from bidual.learning.outputs import Regret
 from bidual.learning.summary import Interval
-from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, new_figure, set_title, write_headline
+from bidual.report._canvas import BLUE, DARK, GREEN, ORANGE, VERMILLION, create_figure, set_title, write_headline
 from bidual.report._paid import episode_values_figure
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
     if solution.values_per_episode is not None:
         return episode_values_figure(solution, solution.values_per_episode, optimum, title)
     limited = bool(solution.constraints)
-    figure = new_figure(7.6, 4.6 if limited else 3.2)
+    figure = create_figure(7.6, 4.6 if limited else 3.2)
     panels = figure.subplots(2 if limited else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: 1 + limited])
     top, bottom = panels[0, 0], panels[-1, 0]
     episodes = np.array([progress.episodes for progress in solution.history])
@@ -54,6 +54,7 @@ def learning_figure(solution: Learned, optimum: float | None = None, title: str 
 
 
 def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optimum: float | None) -> None:
+    """Draw the bounds on the objective, the policy's interval and the optimum where it is known."""
     maximises = solution.sense == "maximize"
     bound = _to_numbers(
         [*(progress.bound for progress in solution.history), solution.upper if maximises else solution.lower]
@@ -62,7 +63,7 @@ def _draw_objective(axes: "Axes", solution: Learned, episodes: np.ndarray, optim
     unbeaten, own = (VERMILLION, BLUE) if maximises else (BLUE, VERMILLION)  # upper and lower, as in bounds_figure
     side = "above" if maximises else "below"
     # At the right end: the bound that is returned, to which fresh episodes may have added.
-    ends = np.append(episodes, _right_end(episodes))
+    ends = np.append(episodes, _place_mark(episodes))
     _draw_line(axes, ends, bound, unbeaten, f"no feasible policy\nis {side} this")
     _draw_line(axes, episodes, reached, own, f"the mixture of the policies\nrun so far is {side} this")
     axes.fill_between(episodes, reached, bound[:-1], color=own, alpha=0.08, linewidth=0)
@@ -95,7 +96,7 @@ def _mark_policy(axes: "Axes", episodes: np.ndarray, interval: Interval, label: 
     value, lower, upper = interval.value, interval.lower, interval.upper
     reach = [[0.0 if lower is None else value - lower], [0.0 if upper is None else upper - value]]
     bar = None if lower is None and upper is None else np.maximum(reach, 0.0)  # of several rounds: the mean may be out
-    axes.errorbar([_right_end(episodes)], [value], yerr=bar, linestyle="none", label=label, **_MARK)
+    axes.errorbar([_place_mark(episodes)], [value], yerr=bar, linestyle="none", label=label, **_MARK)
 
 
 def _describe_policy(solution: Learned) -> str:
@@ -103,7 +104,7 @@ def _describe_policy(solution: Learned) -> str:
     return f"the policy returned,\non {count} fresh episodes" if count else "the policy returned,\nin the learned model"
 
 
-def _right_end(episodes: np.ndarray) -> float:
+def _place_mark(episodes: np.ndarray) -> float:
     """Return the position of the policy's mark on the logarithmic axis: a little after the last episode."""
     return float(episodes[-1]) * (float(episodes[-1]) / float(episodes[0])) ** 0.05 * 1.05
 
@@ -126,6 +127,7 @@ def _magnify_end(
 
 
 def _draw_episodes(axes: "Axes", episodes: np.ndarray, delta: float) -> None:
+    """Draw the axis of episodes, logarithmic with a tick at some reports."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
@@ -159,7 +161,7 @@ def regret_figure(regret: Regret, title: str = "what learning cost", *, first: i
     last = int(regret.episodes[-1])
     first = max(1, last // 20) if first is None else first
     slopes = regret.slopes(first) if last > 1 else {}
-    figure = new_figure(7.6, 4.2)
+    figure = create_figure(7.6, 4.2)
     axes = figure.subplots()
     for name, sums in regret.series.items():
         visible = np.where(sums > 0, sums, np.nan)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._base.errors import PolicyError
-from bidual.report._canvas import new_figure
+from bidual.report._canvas import create_figure
 from bidual.world.mdp import Grid
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _GROUND = ". "
 _ROOMY = 0.45  # inches of a cell that holds a word or a number in small print
 
 
-def cell_size(grid: Grid) -> float:
+def choose_cell_size(grid: Grid) -> float:
     """Return the inches of a cell: a figure of about 5 inches, larger for large maps but never more than 12."""
     longest = max(grid.shape)
     return min(max(5.0 / longest, 0.28), 0.85, 12.0 / longest)
@@ -38,13 +38,15 @@ def cell_size(grid: Grid) -> float:
 
 def has_room(grid: Grid) -> bool:
     """Return whether a cell has room for text and numbers."""
-    return cell_size(grid) >= _ROOMY
+    return choose_cell_size(grid) >= _ROOMY
 
 
 def map_figure(grid: Grid) -> "tuple[Figure, Axes]":
     """Create an empty figure in proportion to the map."""
     height, width = grid.shape
-    figure = new_figure(max(width * cell_size(grid), 3.4) + 1.4, max(height * cell_size(grid), 1.0) + 1.0)
+    figure = create_figure(
+        max(width * choose_cell_size(grid), 3.4) + 1.4, max(height * choose_cell_size(grid), 1.0) + 1.0
+    )
     figure.set_layout_engine("compressed")  # cells are square: no gaps beside them
     axes = figure.add_subplot()
     axes.set_xticks([])
@@ -64,7 +66,7 @@ def fit_map(grid: Grid, states: int, actions: int) -> Grid:
     return grid
 
 
-def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
+def sum_by_cell(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray, "rows columns"]:
     """Add up the weights of the states in their cells; states without a cell are left out."""
     height, width = grid.shape
     here = grid.cells >= 0
@@ -73,7 +75,7 @@ def cell_totals(grid: Grid, weights: Float[np.ndarray, "S"]) -> Float[np.ndarray
 
 def empty_cells(grid: Grid) -> Bool[np.ndarray, "rows columns"]:
     """Find walls and cells that end the episode: no state lies there, so they have no number of steps."""
-    return cell_totals(grid, np.ones(grid.cells.size)) == 0
+    return sum_by_cell(grid, np.ones(grid.cells.size)) == 0
 
 
 def draw_heat(
@@ -89,7 +91,7 @@ def draw_heat(
     root = np.sqrt(count)
     image = axes.imshow(np.ma.masked_array(root, empty_cells(grid)), cmap=colours, vmin=0, interpolation="nearest")
     axes.set_facecolor("0.75")
-    flat = grid.shape[0] * cell_size(grid) < 2.5
+    flat = grid.shape[0] * choose_cell_size(grid) < 2.5
     place: dict[str, Any] = {"orientation": "horizontal", "aspect": 40} if flat else {}
     bar = figure.colorbar(image, ax=axes, label=label, **place)
     ticks = _round_numbers(float(count.max()))

@@ -16,7 +16,7 @@ from bidual.report._canvas import (
     DARK,
     GREEN,
     VERMILLION,
-    new_figure,
+    create_figure,
     set_title,
     tick_whole_numbers,
     write_headline,
@@ -36,7 +36,7 @@ def episode_values_figure(
 ) -> "Figure":
     """Draw a panel for the objective and one for every constraint, over the episodes."""
     names = list(episode_values.values)[:_PANELS]
-    figure = new_figure(7.6, 1.2 + 1.9 * len(names))
+    figure = create_figure(7.6, 1.2 + 1.9 * len(names))
     ratios = [3, *([2] * (len(names) - 1))]
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
     for axes, name, colour in zip(panels, names, (BLUE, *([GREEN] * (_PANELS - 1))), strict=False):
@@ -55,6 +55,7 @@ def episode_values_figure(
 
 
 def _draw(axes: "Axes", values: Float[np.ndarray, "n"], colour: str, *, together: bool) -> None:
+    """Draw the values of episodes with a running mean, or of all so far."""
     episodes = np.arange(1, len(values) + 1)
     if together:
         axes.plot(episodes, values, color=colour, linewidth=1.8, label="all episodes so far\ntogether")

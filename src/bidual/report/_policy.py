@@ -9,9 +9,8 @@ from bidual._base.brief import shorten
 from bidual._base.errors import PolicyError
 from bidual.learning.learned import Learned
 from bidual.report._arrows import classify_cells, draw_arrows
-from bidual.report._canvas import ACTIONS, new_figure, set_title, tick_states, tick_whole_numbers, write_headline
+from bidual.report._canvas import ACTIONS, create_figure, set_title, tick_states, tick_whole_numbers, write_headline
 from bidual.report._maps import (
-    cell_totals,
     draw_heat,
     empty_cells,
     fit_map,
@@ -19,6 +18,7 @@ from bidual.report._maps import (
     has_room,
     map_figure,
     mark_of,
+    sum_by_cell,
 )
 from bidual.solving.solution import Solution
 from bidual.world.mdp import Grid
@@ -49,7 +49,7 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
     if step is not None and not 0 <= step < H:
         raise PolicyError(f"there is no step {step}; the steps are 0 to {H - 1}")
     if grid is None:
-        if not policy_is_drawable(solution, grid):
+        if not can_draw_policy(solution, grid):
             raise PolicyError(
                 f"a policy of {H} steps, {S} states and {A} actions is unreadable without a map: at most "
                 f"{_MOST_STEPS} steps, {_MOST_STATES} states and {len(ACTIONS)} actions can be told apart; give grid="
@@ -62,13 +62,14 @@ def policy_figure(solution: Solution, grid: Grid | None = None, title: str = "",
     return figure
 
 
-def policy_is_drawable(solution: Solution, grid: Grid | None) -> bool:
+def can_draw_policy(solution: Solution, grid: Grid | None) -> bool:
     """Return whether `policy_figure` has something readable to draw."""
     H, S, A = solution.policy.shape
     return grid is not None or (H <= _MOST_STEPS and S <= _MOST_STATES and len(ACTIONS) >= A)
 
 
 def _draw_on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Figure, Axes]":
+    """Draw the actions on the map as arrows, over the visits."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -76,7 +77,7 @@ def _draw_on_map(solution: Solution, grid: Grid, step: int | None) -> "tuple[Fig
     visits, table = solution.visits[steps], solution.policy.table[steps]
     figure, axes = map_figure(grid)
     pale = ListedColormap(colormaps["Blues"](np.linspace(0, 0.5, 256)))
-    count = cell_totals(grid, visits.sum(axis=0))
+    count = sum_by_cell(grid, visits.sum(axis=0))
     label = "expected steps in the cell" if step is None else f"probability of being there at step {step}"
     draw_heat(figure, axes, grid, count, pale, label)
     # Nothing is drawn where no action leads away: an arrow would mean nothing.
@@ -90,14 +91,15 @@ def _compute_shares(
 ) -> tuple[Float[np.ndarray, "rows columns A"], Float[np.ndarray, "rows columns"]]:
     """Return, by cell, the share of each action and the share of actions drawn at random; 0 where there are none."""
     weights = np.einsum("hs,hsa->sa", visits, table)
-    taken = np.stack([cell_totals(grid, column) for column in weights.T], axis=-1)
-    drawn = cell_totals(grid, np.where(table.max(axis=2) < _CERTAIN, visits, 0.0).sum(axis=0))
+    taken = np.stack([sum_by_cell(grid, column) for column in weights.T], axis=-1)
+    drawn = sum_by_cell(grid, np.where(table.max(axis=2) < _CERTAIN, visits, 0.0).sum(axis=0))
     total = taken.sum(axis=-1)
     safe = np.where(total > 0, total, 1.0)
     return taken / safe[..., None], drawn / safe
 
 
 def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
+    """Draw the likeliest action of every state and step as a table of colours."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
@@ -105,7 +107,7 @@ def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
     H, S, A = table.shape
     likeliest, chance = table.argmax(axis=2), np.where(visits > 0, table.max(axis=2), 0.0)
     colours = np.array([to_rgb(colour) for colour in ACTIONS[:A]])
-    figure = new_figure(min(max(0.36 * H, 5.6), 12.0), min(max(0.3 * S, 2.6), 9.0) + 1.2)
+    figure = create_figure(min(max(0.36 * H, 5.6), 12.0), min(max(0.3 * S, 2.6), 9.0) + 1.2)
     axes = figure.add_subplot()
     image = np.concatenate([colours[likeliest], chance[..., None]], axis=2)
     axes.imshow(image.swapaxes(0, 1), aspect="auto", interpolation="nearest")
@@ -135,15 +137,16 @@ if TYPE_CHECKING:
 
 def visits_figure(solution: Solution | Learned, grid: Grid | None = None, title: str = "") -> "Figure":
     """Draw expected visits: on the map where there is one, else by state and step. Learned policies: in their model."""
-    figure, axes = _visits_by_step(solution) if grid is None else _visits_on_map(solution, grid)
+    figure, axes = _draw_visits_by_step(solution) if grid is None else _draw_visits_on_map(solution, grid)
     whose = "policy" if isinstance(solution, Solution) else "learned policy"
     set_title(axes, title or write_headline(solution, f"where the {whose} goes"), figure.get_figwidth())
     return figure
 
 
-def _visits_by_step(solution: Solution | Learned) -> "tuple[Figure, Axes]":
+def _draw_visits_by_step(solution: Solution | Learned) -> "tuple[Figure, Axes]":
+    """Draw the probability of every state at every step."""
     visits = solution.visits
-    figure = new_figure(6.4, 4.4)
+    figure = create_figure(6.4, 4.4)
     axes = figure.add_subplot()
     image = axes.imshow(visits.T, aspect="auto", cmap="viridis", vmin=0, interpolation="nearest")
     axes.set_xlabel("step")
@@ -153,11 +156,12 @@ def _visits_by_step(solution: Solution | Learned) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def _visits_on_map(solution: Solution | Learned, grid: Grid) -> "tuple[Figure, Axes]":
+def _draw_visits_on_map(solution: Solution | Learned, grid: Grid) -> "tuple[Figure, Axes]":
+    """Draw the expected steps in every cell."""
     _, states, actions = solution.policy.shape
     grid = fit_map(grid, states, actions)
     figure, axes = map_figure(grid)
-    count = cell_totals(grid, solution.visits.sum(axis=0))
+    count = sum_by_cell(grid, solution.visits.sum(axis=0))
     empty = empty_cells(grid)
     label = "expected steps in the cell" + (", in the learned model" if isinstance(solution, Learned) else "")
     draw_heat(figure, axes, grid, count, "viridis", label)

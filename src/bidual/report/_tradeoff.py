@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ProblemError
-from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, new_figure, set_title
+from bidual.report._canvas import BLUE, DARK, GREEN, VERMILLION, create_figure, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def tradeoff_figure(runs: Sequence[Trade], parameter: str, sense: str = "maximiz
     if not runs:
         raise ProblemError("a figure of runs needs at least one of them")
     names = list(dict.fromkeys(name for run in runs for name in run.constraints))[: _PANELS - 1]
-    figure = new_figure(7.6, 1.4 + 2.2 * (1 + len(names)))
+    figure = create_figure(7.6, 1.4 + 2.2 * (1 + len(names)))
     panels = figure.subplots(1 + len(names), 1, sharex=True, squeeze=False)[:, 0]
     x = np.array([run.at for run in runs])
     _draw_bounds(panels[0], runs)

@@ -7,9 +7,9 @@ import numpy as np
 from bidual._base.status import Status
 from bidual.dual import FollowTheLeader, GradientAscent, Reply
 from bidual.problem.convex import AbstractProgram, SlaterPoint, VariationalProgram
-from bidual.problem.modelling import Problem, variational
+from bidual.problem.modelling import Problem, make_variational
 from bidual.solving.options import SolveOptions
-from bidual.solving.result import solution_from
+from bidual.solving.result import build_solution
 from bidual.solving.search import CompiledProblem, Instance, search
 from bidual.solving.slater import Slater, slater
 from bidual.solving.solution import Solution
@@ -31,20 +31,20 @@ def solve_first_order(
     dual = options.dual
     assert isinstance(dual, GradientAscent | FollowTheLeader)  # the caller checks
     planner = options.best_planner()
-    functions = variational(program, world.psi, lambda theta: planner(world.model, world.layout, theta).lower)
+    functions = make_variational(program, world.psi, lambda theta: planner(world.model, world.layout, theta).lower)
     point = slater(problem, world.mdp, time_limit=options.time_limit)
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     if point.status is Status.INFEASIBLE:
         options = replace(options, dual=None)
         found = search(compiled, world, options, (), started)
-        return solution_from(compiled, world, found, found.goal, options.planner)
+        return build_solution(compiled, world, found, found.goal, options.planner)
     if dual.Gamma is None:
         dual = replace(dual, Gamma=1.0 if point.Gamma is None else _SMALLER * point.Gamma, doubling=True)
     functions, known = _add_point(functions, point)
     options = replace(options, dual=dual)
     compiled = compiled._replace(variational=functions)
     found = search(compiled, world, options, known, started)
-    return solution_from(compiled, world, found, found.goal, options.planner)
+    return build_solution(compiled, world, found, found.goal, options.planner)
 
 
 def _add_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:

@@ -44,7 +44,7 @@ def find_smallest_clash(
             break
         without = innocent.copy()
         without[group] = True
-        found = _clash_without(program, psi, model, planner, _find_rows(form, without))
+        found = _find_clash_without(program, psi, model, planner, _find_rows(form, without))
         if found is not None:
             bound, innocent = found, without
             guilty = [other for other in guilty if other is not group]
@@ -56,7 +56,7 @@ def _find_rows(form: ConicForm, scalars: Bool[np.ndarray, "m"]) -> Bool[np.ndarr
     return (form.owner >= 0) & np.append(scalars, False)[form.owner]
 
 
-def _clash_without(
+def _find_clash_without(
     program: ConvexProgram,
     psi: Layout,
     model: Known,

@@ -65,7 +65,7 @@ class AbstractOutcome(abc.ABC):
         """Return the result as plain JSON values; unknown values are None."""
 
     def __str__(self) -> str:
-        return format_facts(self._title(), self._summary())
+        return format_facts(self._write_title(), self._summarise())
 
     def __repr__(self) -> str:
         ends = ", ".join(f"{name} {end:.6g}" for name in ("lower", "upper") if (end := getattr(self, name)) is not None)
@@ -74,7 +74,7 @@ class AbstractOutcome(abc.ABC):
         return f"{type(self).__name__}({facts})"
 
     def _repr_html_(self) -> str:
-        return format_html_table(self._title(), self._facts())
+        return format_html_table(self._write_title(), self._list_facts())
 
     @property
     @abc.abstractmethod
@@ -101,15 +101,15 @@ class AbstractOutcome(abc.ABC):
         raise ProblemError(f"to_frame has the tables 'visits' and 'history'; got {table!r}")
 
     @abc.abstractmethod
-    def _title(self) -> str:
+    def _write_title(self) -> str:
         """Describe the status in a line."""
 
     @abc.abstractmethod
-    def _facts(self) -> Facts:
+    def _list_facts(self) -> Facts:
         """Describe everything that is known."""
 
     @abc.abstractmethod
-    def _summary(self) -> Facts:
+    def _summarise(self) -> Facts:
         """Describe what is printed by default."""
 
     def _describe_totals(self) -> list[tuple[str, str]]:
@@ -117,7 +117,7 @@ class AbstractOutcome(abc.ABC):
         texts = [f"{name} {self.totals[name]:.6g}" for name in self.reported]
         return [("totals", shorten(", ".join(texts), _MOST_TEXT))] if texts else []
 
-    def _entries(self, episodes: int | None, seed: int | None, delta: float | None) -> dict[str, Any]:
+    def _list_entries(self, episodes: int | None, seed: int | None, delta: float | None) -> dict[str, Any]:
         """Return the JSON values that all results have, in the order of the files."""
         return {
             "task": self.task,

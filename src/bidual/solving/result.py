@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Evidence, Record, bound_floor, certify, multipliers
-from bidual.certificate.constraints import Goal, constraint_results, find_conflict, status_of
+from bidual.certificate import Certificate, Evidence, Record, bound_floor, certify, read_multipliers
+from bidual.certificate.constraints import Goal, derive_status, find_conflict, list_constraint_results
 from bidual.dual import Bound, Duals
 from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
@@ -19,9 +19,9 @@ from bidual.problem.convex import (
     AbstractProgram,
     ConvexProgram,
     VariationalProgram,
-    floor_multipliers,
-    interior,
-    multipliers_of_slope,
+    find_floor_multipliers,
+    find_interior,
+    find_multipliers_of_slope,
     repair_multipliers,
 )
 from bidual.problem.modelling import Line
@@ -31,7 +31,7 @@ from bidual.solving.solution import Solution
 from bidual.world.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 
 
-def solution_from(
+def build_solution(
     compiled: CompiledProblem,
     world: Instance,
     found: Search,
@@ -43,8 +43,8 @@ def solution_from(
     planner = planner or BackwardInduction()
     plans = [None if reply is None else reply.plan for reply in found.replies]
     mixture, duals = build_mixture(world, planner, plans, found.duals.weights), found.duals
-    clashes = _clashes(program, world, planner, duals, lines) if is_in_conflict(duals) else []
-    bounds = record_of(program, _provable_bound(program, world, variational, duals.optimum), 1.0)
+    clashes = _find_clashes(program, world, planner, duals, lines) if is_in_conflict(duals) else []
+    bounds = record_of(program, _convert_bound(program, world, variational, duals.optimum), 1.0)
     policy = collapse(mixture, world.mdp)
     evidence, certificate = _certify_policy(program, world, policy, duals.auxiliary, [*clashes, bounds])
     if _may_be_below_its_floor(program, certificate, goal):
@@ -53,16 +53,16 @@ def solution_from(
     # Where a default goal is below what arithmetic can tell of the value, that will do.
     goal = goal._replace(floor=max(goal.floor, 8 * (certificate.upper - certificate.value))) if goal.floor else goal
     goal = goal.settled(*certificate.bounds(program, maximises=False))
-    status = status_of(program, certificate, goal)
+    status = derive_status(program, certificate, goal)
     lower, upper = certificate.bounds(program, maximises=maximises)
-    gamma = multipliers(program, evidence.record) if status is Status.OPTIMAL else None
+    gamma = read_multipliers(program, evidence.record) if status is Status.OPTIMAL else None
     return Solution(
         status=status,
         sense="maximize" if maximises else "minimize",
         value=(-certificate.value if maximises else certificate.value) + 0.0,  # no -0.0
         lower=lower,
         upper=upper,
-        constraints=constraint_results(lines, certificate, gamma, program.tolerances),
+        constraints=list_constraint_results(lines, certificate, gamma, program.tolerances),
         conflict=find_conflict(lines, program, certificate, evidence.record),
         policy=evidence.policy,
         mixture=mixture,
@@ -125,14 +125,16 @@ def _may_be_below_its_floor(program: AbstractProgram, certificate: Certificate, 
         return False
     lower = certificate.lower
     return (
-        status_of(program, certificate, goal) is not Status.OPTIMAL or lower is None or lower < 0 <= certificate.upper
+        derive_status(program, certificate, goal) is not Status.OPTIMAL
+        or lower is None
+        or lower < 0 <= certificate.upper
     )
 
 
 def _certify_with_floor(evidence: Evidence, certificate: Certificate) -> tuple[Evidence, Certificate]:
     """Certify with the floor's multipliers as well, and return the better bound of the two."""
     program = evidence.program.curved
-    lam = None if program is None else floor_multipliers(program.main)
+    lam = None if program is None else find_floor_multipliers(program.main)
     if lam is None:
         return evidence, certificate
     raised = replace(evidence, record=record_of(evidence.program, Bound(0.0, lam), 1.0))
@@ -150,7 +152,7 @@ def _without_useless_multipliers(evidence: Evidence, certificate: Certificate) -
     return evidence if proves_more else replace(evidence, record=Record(np.zeros(0), 1.0))
 
 
-def _clashes(
+def _find_clashes(
     program: AbstractProgram,
     world: Instance,
     planner: AbstractSoftPlanner[Known],
@@ -165,7 +167,7 @@ def _clashes(
     return [record_of(program, bound, 0.0, dropped), whole]
 
 
-def _provable_bound(
+def _convert_bound(
     program: AbstractProgram, world: Instance, variational: VariationalProgram | None, bound: Bound
 ) -> Bound:
     """Convert a bound by conjugates or gradients to multipliers of the cone form, the only ones that prove."""
@@ -173,9 +175,9 @@ def _provable_bound(
     if curved is None or (bound.slope is None and bound.point is None):
         return bound
     slope = _compute_slope(curved, bound) if bound.slope is None else bound.slope
-    box = _box_around(curved, world, bound.point) if variational is None else variational.bounds()
+    box = _find_box(curved, world, bound.point) if variational is None else variational.bounds()
     try:
-        lam = multipliers_of_slope(curved.main, slope, *box)
+        lam = find_multipliers_of_slope(curved.main, slope, *box)
     except np.linalg.LinAlgError:
         return Bound(-np.inf, np.zeros(0))
     return Bound(bound.value, lam)
@@ -188,7 +190,7 @@ def _compute_slope(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n
     return gradients[0] + bound.gamma @ gradients[1:]
 
 
-def _box_around(
+def _find_box(
     program: ConvexProgram, world: Instance, point: Float[np.ndarray, "n"] | None
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """Return a box around the point where f + gamma . g - slope . y is least.
@@ -217,6 +219,6 @@ def record_of(
     form = program.curved.form(objective_weight)
     assert form is not None  # only a form has multipliers
     form, unit = form.with_moderate_costs()
-    inner = interior(form, dropped)
+    inner = find_interior(form, dropped)
     fixed = None if inner is None else repair_multipliers(form, bound.gamma / unit, inner)
     return Record(np.zeros(0) if fixed is None else unit * fixed, objective_weight)

@@ -104,7 +104,7 @@ def search(
                 goal = goal if first_value > noise else options.goal_at(smallest, noise)
         if duals.kept is not None:
             replies = [_drop_embedding(reply) if i in duals.kept else None for i, reply in enumerate(replies)]
-        history.append(_progress_at(compiled, iteration, floor, time.perf_counter() - started))
+        history.append(_report_progress(compiled, iteration, floor, time.perf_counter() - started))
         if options.progress is not None:
             options.progress(history[-1])
         _log_progress(history[-1])
@@ -216,7 +216,7 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
     return with_rounding(problem.program(), psi, mdp), psi
 
 
-def _progress_at(compiled: CompiledProblem, iteration: Iteration[Any], floor: float, seconds: float) -> Progress:
+def _report_progress(compiled: CompiledProblem, iteration: Iteration[Any], floor: float, seconds: float) -> Progress:
     """Compute the solver's own bounds after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
     violation = float(compiled.program.violations(duals.g).max(initial=0.0))
@@ -242,7 +242,7 @@ def _is_settled(program: AbstractProgram, duals: Duals[Any], history: Sequence[P
         return violation - duals.conflict.value <= 0.99 * goal.gap
     if state.lower is None or state.upper is None:
         return False
-    strict = goal.a_little_less()
+    strict = goal.reduce_goal()
     if program.is_linear or not goal.relative or strict._replace(floor=0.0).is_met(state.lower, state.upper):
         return strict.is_met(state.lower, state.upper)
     return strict.is_met(state.lower, state.upper) and _has_stopped(history)

@@ -21,7 +21,7 @@ from bidual.certificate.constraints import Conflict
 from bidual.problem.convex import TOLERANCE
 from bidual.problem.modelling import Problem
 from bidual.solving.options import SolveOptions
-from bidual.solving.result import solution_from
+from bidual.solving.result import build_solution
 from bidual.solving.search import CompiledProblem, Instance, Search, bind, prepare, search
 from bidual.solving.solution import Solution
 from bidual.world.mdp import TabularMDP
@@ -94,7 +94,7 @@ def slater(problem: Problem, mdp: TabularMDP, *, time_limit: float | None = None
     solution = roomy or free
     if bound is None or solution is None:
         return _report_no_point(Status.UNDECIDED, None)
-    value = _objective(problem, solution)
+    value = _evaluate_objective(problem, solution)
     Gamma = _FLOOR if roomy is None else _bound_on_Gamma(value, bound, room)
     return Slater(Status.OPTIMAL, room, value, bound, Gamma, solution.policy, None, found)
 
@@ -138,7 +138,7 @@ def _find_roomiest(
     options = SolveOptions(_ROUGH, relative=True, time_limit=time_limit)
     compiled = CompiledProblem(program, easier.lines(), False, problem.embedding.total)
     found = search(compiled, world, options, (), started)
-    return solution_from(compiled, world, found, options.goal), found
+    return build_solution(compiled, world, found, options.goal), found
 
 
 def _solve_free(problem: Problem, world: Instance, time_limit: float | None) -> Solution | None:
@@ -151,12 +151,12 @@ def _solve_free(problem: Problem, world: Instance, time_limit: float | None) -> 
         program, _ = bind(free, world.mdp)
         options = SolveOptions(0.01, relative=True, time_limit=time_limit, max_plans=_PLANS)
         compiled = CompiledProblem(program, free.lines(), problem.maximises, problem.embedding.total)
-        return solution_from(compiled, world, search(compiled, world, options, (), time.perf_counter()), options.goal)
+        return build_solution(compiled, world, search(compiled, world, options, (), time.perf_counter()), options.goal)
     except ProblemError:
         return None
 
 
-def _objective(problem: Problem, solution: Solution) -> float:
+def _evaluate_objective(problem: Problem, solution: Solution) -> float:
     """Evaluate the objective at the policy of a solution."""
     before = problem.embedding.value
     problem.embedding.value = solution.embedding

@@ -95,7 +95,7 @@ class Solution(AbstractOutcome):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; unknown values are None."""
-        return self._entries(None, None, None)
+        return self._list_entries(None, None, None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, model, problem and certificate to one file, for `bd.load` and `bidual check`."""
@@ -108,13 +108,14 @@ class Solution(AbstractOutcome):
     def _list_history(self) -> Records:
         return self.history, ("plans", "lower", "upper", "gap", "violation", "seconds")
 
-    def _title(self) -> str:
+    def _write_title(self) -> str:
         return f"{self.status}: {self.status.message}"
 
-    def _summary(self) -> list[tuple[str, str]]:
-        return self._facts()
+    def _summarise(self) -> list[tuple[str, str]]:
+        return self._list_facts()
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
+        """List all lines below the title."""
         facts = [] if self.conflict is None else [("conflict", str(self.conflict))]
         facts += [("undecided", text) for text in self._describe_doubt()]
         facts += [("objective", self._describe_objective())]

@@ -17,7 +17,7 @@ from bidual.problem.convex import AbstractProgram
 from bidual.problem.modelling import Problem, Value, assign_values
 from bidual.solving.first_order import solve_first_order
 from bidual.solving.options import SolveOptions
-from bidual.solving.result import solution_from
+from bidual.solving.result import build_solution
 from bidual.solving.search import CompiledProblem, Instance, prepare, search, select_worth_keeping
 from bidual.solving.solution import AbstractSession, Progress, Solution
 from bidual.solving.unbounded import check_bounded
@@ -116,7 +116,7 @@ def _solve(
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
     found = search(compiled, world, options, known, started)
     session = Session(problem, world, options, select_worth_keeping(found), values)
-    solution = solution_from(compiled, world, found, found.goal, options.planner)
+    solution = build_solution(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
     return _with_totals(problem, solution, session)
 

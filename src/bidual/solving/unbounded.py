@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.status import Status
-from bidual.problem.convex import ConvexProgram, falling_direction, interior
+from bidual.problem.convex import ConvexProgram, find_falling_direction, find_interior
 from bidual.problem.modelling import Functions
 from bidual.solving.solution import Solution
 
@@ -30,10 +30,10 @@ def check_bounded(solution: Solution) -> None:
     if solution.status is Status.INFEASIBLE or bound is not None or program is None:
         return
     functions = program.functions
-    if not isinstance(functions, Functions) or auxiliary.size == 0 or interior(program.main) is not None:
+    if not isinstance(functions, Functions) or auxiliary.size == 0 or find_interior(program.main) is not None:
         return
     y = program.image(solution.embedding[None] if program.image.total else solution.embedding)
-    for direction in _candidates(program):
+    for direction in _list_candidates(program):
         reached = _follow_direction(program, y, auxiliary, direction)
         if reached is not None:
             raise ProblemError(
@@ -44,10 +44,10 @@ def check_bounded(solution: Solution) -> None:
             )
 
 
-def _candidates(program: ConvexProgram) -> Iterator[Float[np.ndarray, "a"]]:
+def _list_candidates(program: ConvexProgram) -> Iterator[Float[np.ndarray, "a"]]:
     """Yield candidate directions of the auxiliary variables: that of the cone form, and each variable alone."""
     a = program.num_auxiliary
-    found = falling_direction(program.main)
+    found = find_falling_direction(program.main)
     if found is not None and np.any(np.abs(found[:a]) > 1e-6):
         direction = found[:a] / np.abs(found[:a]).max()
         yield np.round(direction, 6)  # most problems are written in simple numbers

@@ -19,7 +19,7 @@ class StoredArrays:
 
     def numbers(self, name: str, *shape: int | None) -> Float[np.ndarray, "..."]:
         """Read finite numbers in double precision."""
-        array = self._array(name, np.float64, shape)
+        array = self._read(name, np.float64, shape)
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} contains NaN or infinity")
         return array
@@ -33,20 +33,20 @@ class StoredArrays:
 
     def places(self, name: str, low: int, high: int, *shape: int | None) -> Int[np.ndarray, "..."]:
         """Read whole numbers from `low` to `high` - 1."""
-        array = self._array(name, np.int64, shape)
+        array = self._read(name, np.int64, shape)
         if array.size and not (array.min() >= low and array.max() < high):
             raise ValueError(f"{name} contains a number outside {low} to {high - 1}")
         return array
 
     def flags(self, name: str, *shape: int | None) -> Bool[np.ndarray, "..."]:
         """Read truth values."""
-        return self._array(name, np.bool_, shape)
+        return self._read(name, np.bool_, shape)
 
     def has(self, name: str) -> bool:
         """Return whether there is an array of that name."""
         return name in self.arrays
 
-    def _array(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
+    def _read(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
         array = self.arrays[name]
         fits = len(shape) == array.ndim and all(b in (None, a) for a, b in zip(array.shape, shape, strict=True))
         if array.dtype != dtype or not fits:
@@ -54,7 +54,7 @@ class StoredArrays:
         return array
 
 
-def exactly(kind: type[T], value: Any) -> T:  # noqa: ANN401 - JSON
+def require_type(kind: type[T], value: Any) -> T:  # noqa: ANN401 - JSON
     """Return a JSON value of exactly one type: True is no number here, and 1 is no float."""
     if type(value) is not kind:
         raise ValueError(f"{value!r:.80} is no {kind.__name__}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import CertificateError
 from bidual.certificate import Round
 from bidual.certificate.rounding import EPS
@@ -21,7 +21,7 @@ Notes = tuple[str, ...]
 def digest_policy(policy: AbstractPolicy) -> str | None:
     """Return a checksum of all that a policy acts by; None for policies that no file claims anything about."""
     if isinstance(policy, MarkovPolicy):
-        return checksum([], policy.table)
+        return compute_checksum([], policy.table)
     weights, members = (policy.weights, policy.members) if isinstance(policy, Mixture) else (np.ones(1), (policy,))
     controls = [member for member in members if isinstance(member, ControlPolicy)]
     return digest_controls(*encode_controls(controls, weights)) if len(controls) == len(members) else None
@@ -30,7 +30,7 @@ def digest_policy(policy: AbstractPolicy) -> str | None:
 def digest_controls(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     """Return the same of encoded policies of controls, from all or more of their file."""
     names = sorted(name for name in arrays if name.isdigit() or name == "weights")
-    return checksum([header["members"], names], *(arrays[name] for name in names))
+    return compute_checksum([header["members"], names], *(arrays[name] for name in names))
 
 
 def write_policies(rounds: Sequence[Round]) -> list[str | None]:

@@ -34,7 +34,7 @@ class Check:
     notes: tuple[str, ...] = ()  # on what the file states and no derivation can confirm
 
     def __str__(self) -> str:
-        lines = [f"check passed: {self.claims['status']}{self._meaning()}{self._probability()}"]
+        lines = [f"check passed: {self.claims['status']}{self._describe_meaning()}{self._describe_probability()}"]
         for key in ("value", "lower", "upper", "gap"):
             if self.claims[key] is not None:
                 lines.append(f"  {key:<10} {self.claims[key]:.9g}")
@@ -45,7 +45,7 @@ class Check:
         lines.append(f"  {bounded if np.isfinite(worst) else 'no bound on what this policy violates is claimed'}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes), *self._list_assumptions()])
 
-    def _meaning(self) -> str:
+    def _describe_meaning(self) -> str:
         """Return what "optimal" means here: whoever wrote the file has chosen the gap."""
         if self.claims["status"] != "optimal" or self.goal is None:
             return ""
@@ -53,7 +53,7 @@ class Check:
             f" (a gap of at most {self.goal.gap:.3g}{' times the value' if self.goal.relative else ''} was asked for)"
         )
 
-    def _probability(self) -> str:
+    def _describe_probability(self) -> str:
         return "" if self.episodes is None else f", with probability {1 - self.claims['delta']:.6g}"
 
     def _list_assumptions(self) -> list[str]:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from bidual._base.errors import CertificateError
 from bidual._base.status import Status
 from bidual.certificate import Certificate, Resolution
-from bidual.certificate.constraints import Goal, constraint_results
+from bidual.certificate.constraints import Goal, list_constraint_results
 from bidual.certificate.rounding import EPS
 from bidual.problem.modelling import Line, slice_rows
 
@@ -45,13 +45,13 @@ def derive_claims(
     status: Status, ends: Ends, lines: Sequence[Line], certificate: Certificate, *, maximises: bool
 ) -> dict[str, Any]:
     """Return what a file may claim: its status and numbers, without prices."""
-    resolution = resolution_of(certificate)
+    resolution = collect_resolution(certificate)
     slacks = (resolution.value, resolution.lower) if maximises else (resolution.lower, resolution.value)
-    lower, upper = (_finite(end) for end in ends)
+    lower, upper = (_drop_infinite(end) for end in ends)
     if lower is not None and upper is not None and lower >= upper:  # the one was weakened to the other
         slacks = (max(slacks),) * 2
     gap = None if lower is None or upper is None else upper - lower
-    value = _finite(-certificate.value if maximises else certificate.value)
+    value = _drop_infinite(-certificate.value if maximises else certificate.value)
     return {
         "status": str(status),
         "value": None if value is None else Derived(value, resolution.value, "nowhere"),
@@ -74,7 +74,7 @@ def derive_prices(lines: Sequence[Line], gamma: Float[np.ndarray, "m"] | None) -
     return prices
 
 
-def resolution_of(certificate: Certificate) -> Resolution:
+def collect_resolution(certificate: Certificate) -> Resolution:
     """Return the rounding slacks of a certificate that claims are compared with."""
     assert certificate.resolution is not None  # every checker sets them
     return certificate.resolution
@@ -83,7 +83,7 @@ def resolution_of(certificate: Certificate) -> Resolution:
 def _derive_constraints(
     lines: Sequence[Line], certificate: Certificate, resolution: Resolution
 ) -> list[dict[str, Any]]:
-    results = constraint_results(lines, certificate, None)
+    results = list_constraint_results(lines, certificate, None)
     return [
         _derive_constraint(result.to_dict(), float(resolution.g[rows].max()))
         for result, (_, rows) in zip(results, slice_rows(lines), strict=True)
@@ -101,7 +101,7 @@ def _derive_constraint(result: dict[str, Any], slack: float) -> dict[str, Any]:
     return {"name": result["name"], "sense": result["sense"], **known}
 
 
-def _finite(number: float | None) -> float | None:
+def _drop_infinite(number: float | None) -> float | None:
     """Replace infinity, which JSON cannot express, by None."""
     return None if number is None or not math.isfinite(number) else number
 

@@ -17,11 +17,11 @@ from bidual._base.errors import ArchiveError, CertificateError
 from bidual.certificate import ControlEvidence, Round, certify_controlled
 from bidual.certificate.bounds import Split
 from bidual.certificate.rounding import with_sampled_resolution
-from bidual.models import ControlKnowledge, LinearLaws, Moments, build_linear_laws, posterior
+from bidual.models import ControlKnowledge, LinearLaws, Moments, build_linear_laws, compute_posterior
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Computed, Quadratic, Signal
 from bidual.problem.modelling import Line
-from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._arrays import StoredArrays, require_type
 from bidual.storage._belonging import (
     check_constants,
     check_policies,
@@ -35,17 +35,17 @@ from bidual.storage._belonging import (
 from bidual.storage._check import MALFORMED, Check, maximises, read_lines, write_lines
 from bidual.storage._claims import check_gap, compare
 from bidual.storage._learned import (
-    claims_of,
     derive_learned,
+    list_claims,
     pack_samples,
     read_requested_gap,
     read_round_number,
+    read_spans,
     record_of,
-    spans_of,
     write_goal,
 )
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
-from bidual.storage._rows import linear_rows
+from bidual.storage._rows import collect_linear_rows
 from bidual.world.policies import CONTROLS, ControlPolicy, Mixture, encode_controls
 
 
@@ -65,7 +65,7 @@ def save_controlled(
     claim: Claim,
 ) -> None:
     """Write policy, evidence and claims to one file; `knowledge` is what the record proves its bound with."""
-    manifest, arrays = encode_controls(*_members(policy))
+    manifest, arrays = encode_controls(*_list_members(policy))
     problem, program_arrays = pack_program(evidence.program)
     signals, signal_arrays = _pack_signals(knowledge.features)
     archive.write(
@@ -73,7 +73,7 @@ def save_controlled(
         CONTROLS,
         {
             **manifest,
-            "claims": claims_of(claim.claims),
+            "claims": list_claims(claim.claims),
             "goal": write_goal(claim.goal),
             "lines": write_lines(claim.lines),
             "objective_weight": None if evidence.record is None else evidence.record.objective_weight,
@@ -83,7 +83,7 @@ def save_controlled(
             "rounds": [seen.number for seen in evidence.rounds],
             "policies": write_policies(evidence.rounds),
             "uniform": [seen.uniform for seen in evidence.rounds],
-            "laws": None if evidence.laws is None else _regression_header(knowledge),
+            "laws": None if evidence.laws is None else _encode_regression(knowledge),
         },
         {
             **arrays,
@@ -103,11 +103,11 @@ def check_controlled(path: str | os.PathLike[str]) -> Check:
         raise CertificateError(f"{path} holds a policy of controls alone, without claims that could be checked")
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
-            claims, goal = claims_of(manifest["claims"]), read_requested_gap(manifest["goal"])
-            lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, StoredArrays(arrays))
+            claims, goal = list_claims(manifest["claims"]), read_requested_gap(manifest["goal"])
+            lines, evidence = read_lines(manifest["lines"]), _read_evidence(manifest, StoredArrays(arrays))
             check_rows(lines, evidence.program)
             constants = read_constants(StoredArrays(arrays), evidence.program)
-            largest, rows = maximises(claims["sense"]), linear_rows(evidence.program)
+            largest, rows = maximises(claims["sense"]), collect_linear_rows(evidence.program)
             digest = digest_controls(manifest, arrays)
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
@@ -120,7 +120,7 @@ def check_controlled(path: str | os.PathLike[str]) -> Check:
     return Check(claims, certificate, goal, sum(len(seen.values) for seen in evidence.rounds), notes)
 
 
-def _members(policy: ControlPolicy | Mixture) -> tuple[tuple[ControlPolicy, ...], Float[np.ndarray, "k"]]:
+def _list_members(policy: ControlPolicy | Mixture) -> tuple[tuple[ControlPolicy, ...], Float[np.ndarray, "k"]]:
     if isinstance(policy, ControlPolicy):
         return (policy,), np.ones(1)
     return tuple(member for member in policy.members if isinstance(member, ControlPolicy)), policy.weights
@@ -139,7 +139,7 @@ def _pack_signals(features: Computed) -> tuple[list[Any], dict[str, np.ndarray]]
     return header, arrays
 
 
-def _regression_header(knowledge: ControlKnowledge) -> dict[str, Any]:
+def _encode_regression(knowledge: ControlKnowledge) -> dict[str, Any]:
     declared = knowledge.declared
     return {"ridge": declared.ridge, "bound": declared.bound, "count": knowledge.moments.count}
 
@@ -153,13 +153,14 @@ def _pack_moments(knowledge: ControlKnowledge) -> dict[str, np.ndarray]:
     }
 
 
-def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence:
-    split, horizon = Split(exactly(float, manifest["claims"]["delta"])), exactly(int, manifest["horizon"])
-    features = _features(manifest["signals"], stored)
+def _read_evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence:
+    """Read the evidence of a solution for dynamics of vectors."""
+    split, horizon = Split(require_type(float, manifest["claims"]["delta"])), require_type(int, manifest["horizon"])
+    features = _read_features(manifest["signals"], stored)
     program = restore_program(manifest["problem"], stored.arrays, horizon, features.dimension)
     program = with_sampled_resolution(program)
-    linear, corners = spans_of(stored, program)
-    numbers = exactly(list, manifest["rounds"])
+    linear, corners = read_spans(stored, program)
+    numbers = require_type(list, manifest["rounds"])
     owners = read_policies(manifest.get("policies"), len(numbers))
     uniform = read_uniform(manifest.get("uniform"), len(numbers))
     rounds = tuple(
@@ -186,22 +187,23 @@ def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> ControlEvidence
     )
 
 
-def _features(header: Any, stored: StoredArrays) -> Computed:  # noqa: ANN401 - JSON
+def _read_features(header: Any, stored: StoredArrays) -> Computed:  # noqa: ANN401 - JSON
+    """Read the signals: their sizes and bounds, and those that are quadratic in full."""
     ends = stored.arrays["signal_ends"]
     if ends.shape != (len(header), 2) or ends.dtype != np.float64 or not np.all(ends[:, 0] <= ends[:, 1]):
         raise ValueError("signals have bounds that are none")
     signals = []
     for i, ((_, size, known), (low, high)) in enumerate(zip(header, ends.tolist(), strict=True)):
-        if size is not None and exactly(int, size) < 1:
+        if size is not None and require_type(int, size) < 1:
             raise ValueError(f"a signal has {size} numbers")
-        form = _quadratic(i, stored) if exactly(bool, known) else None
+        form = _read_quadratic(i, stored) if require_type(bool, known) else None
         if form is not None and size is not None:
             raise ValueError("a quadratic signal is one number")
         signals.append(Signal(_refuse_call, low, high, size, form))
-    return Computed(tuple(exactly(str, name) for name, _, _ in header), tuple(signals))
+    return Computed(tuple(require_type(str, name) for name, _, _ in header), tuple(signals))
 
 
-def _quadratic(i: int, stored: StoredArrays) -> Quadratic:
+def _read_quadratic(i: int, stored: StoredArrays) -> Quadratic:
     slope = stored.numbers(f"slope_{i}", None)
     form = stored.numbers(f"form_{i}", slope.size, slope.size)
     if not np.array_equal(form, form.T):
@@ -210,6 +212,7 @@ def _quadratic(i: int, stored: StoredArrays) -> Quadratic:
 
 
 def _read_laws(header: Any, stored: StoredArrays, features: Computed, split: Split) -> LinearLaws:  # noqa: ANN401 - JSON
+    """Read the linear laws that may be true, from the moments of transitions."""
     gram = stored.numbers("gram", None, None)
     first, low = stored.numbers("first", None), stored.numbers("control_low", None)
     (d, n, m), high = (len(gram), first.size, low.size), stored.numbers("control_high", low.size)
@@ -217,19 +220,20 @@ def _read_laws(header: Any, stored: StoredArrays, features: Computed, split: Spl
     lawful = gram.shape == (d, d) and np.array_equal(gram, gram.T) and d in (n + m, n + m + 1) and np.all(low <= high)
     if not (lawful and sizes <= {2 * n + m}):
         raise ValueError("the sums of the regression are not those of linear dynamics")
-    count, squares = exactly(int, header["count"]), stored.numbers("squares", n)
+    count, squares = require_type(int, header["count"]), stored.numbers("squares", n)
     if count < 0 or np.any(squares < 0) or np.any(gram.diagonal() < 0):
         raise ValueError("sums of squares are negative")
-    known = posterior(
+    known = compute_posterior(
         Moments(gram, stored.numbers("cross", n, d), squares, count),
-        exactly(float, header["ridge"]),
+        require_type(float, header["ridge"]),
         stored.numbers("noise", n),
-        exactly(float, header["bound"]),
+        require_type(float, header["bound"]),
     )
     return build_linear_laws(known, split.model, first, (low, high), features.signals)
 
 
 def _round(stored: StoredArrays, i: int, number: int, program: AbstractProgram, horizon: int, dimension: int) -> Round:
+    """Read the samples of a round of fresh episodes."""
     values = stored.numbers(f"paid_{i}", None, None)
     if not len(values):
         raise ValueError(f"round {number} has 0 episodes")

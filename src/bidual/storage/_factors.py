@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bidual.models import Factors, Support, check_laws, class_support
-from bidual.storage._arrays import StoredArrays, exactly
+from bidual.models import Factors, Support, check_laws, list_class_support
+from bidual.storage._arrays import StoredArrays, require_type
 
 
 def restore_factors(
@@ -16,7 +16,7 @@ def restore_factors(
 ) -> tuple[Factors, ...]:
     """Restore the candidates of every step, checked like those that a user gives."""
     H, S, A = shape
-    numbers = [exactly(int, number) for number in numbers]
+    numbers = [require_type(int, number) for number in numbers]
     if len(numbers) != H:
         raise ValueError("a class needs the number of a list of candidates for every step")
     lists = {}
@@ -29,6 +29,6 @@ def restore_factors(
         check_laws(lists[number], support.allowed, "")
     factors = tuple(lists[number] for number in numbers)
     ends = np.flatnonzero(support.absorbing)
-    if not np.array_equal(class_support(factors, ends, support.allowed).states, support.states):
+    if not np.array_equal(list_class_support(factors, ends, support.allowed).states, support.states):
         raise ValueError("the successors are not those that the candidates hold possible")
     return factors

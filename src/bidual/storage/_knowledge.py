@@ -23,10 +23,10 @@ from bidual.models import (
     Support,
     check_phi,
     compute_likelihoods,
-    learnable_rows,
+    find_learnable_rows,
 )
 from bidual.problem.features import Observed, Pieces
-from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._arrays import StoredArrays, require_type
 from bidual.storage._check import MALFORMED
 from bidual.storage._factors import restore_factors
 from bidual.world.mdp import check_initial
@@ -67,12 +67,12 @@ def restore_knowledge(
         raise ValueError(f"there is no set {header['set']!r}")
     pieces, support = _read_pieces(header, stored, shape), _read_support(header, stored, shape)
     initial = check_initial(stored.numbers("initial", shape[1]), shape[1]) if stored.has("initial") else None
-    counts = _counts(stored, support, pieces, shape[0], partly=header.get("collection") == "paper")
+    counts = _read_counts(stored, support, pieces, shape[0], partly=header.get("collection") == "paper")
     if initial is not None and np.any(counts.starts[initial == 0]):
         raise ValueError("an episode began where the start law has none begin")
     known = counts, pieces, shape[0], initial
     if "linear" in header:
-        return LinearKnowledge(*known, delta, header["set"], *_linear(header["linear"], stored, counts, shape))
+        return LinearKnowledge(*known, delta, header["set"], *_read_linear(header["linear"], stored, counts, shape))
     if "class" not in header:
         return Knowledge(*known, delta, header["set"])
     if len(counts.pairs) != shape[0]:
@@ -80,10 +80,10 @@ def restore_knowledge(
     factors = restore_factors(header["class"], stored, shape, support)
     if header["collection"] not in COLLECTIONS:
         raise ValueError(f"there is no collection {header['collection']!r}")
-    share = exactly(float, header["delta"])
+    share = require_type(float, header["delta"])
     if not 0 < share <= delta:
         raise ValueError(f"the class has a probability of failure of {share!r}, of {delta!r} that there is for it")
-    settings = exactly(float, header["c"]), header["collection"]
+    settings = require_type(float, header["c"]), header["collection"]
     return ClassKnowledge(*known, share, header["set"], factors, compute_likelihoods(factors, counts), *settings)
 
 
@@ -102,7 +102,7 @@ def check_knowledge(knowledge: AbstractCounted) -> None:
         raise ValueError("likelihoods are not those of the transitions")
 
 
-def _linear(
+def _read_linear(
     header: Any,  # noqa: ANN401 - JSON
     stored: StoredArrays,
     counts: Counts,
@@ -111,32 +111,40 @@ def _linear(
     """Read features, whether all steps share mu, the bound on mu and the ridge, checked like a user's."""
     H, S, A = shape
     stationary, bound, ridge = header
-    stationary, phi = exactly(bool, stationary), stored.numbers("phi", None, S, A, None)
-    check_phi(phi, H, counts.support.allowed, learnable_rows(counts), normed=False)
+    stationary, phi = require_type(bool, stationary), stored.numbers("phi", None, S, A, None)
+    check_phi(phi, H, counts.support.allowed, find_learnable_rows(counts), normed=False)
     if counts.support.open or len(counts.pairs) != (1 if stationary and len(phi) == 1 else H):
         raise ValueError("the counts are not those of a linear model")
     for number in (bound, ridge):
-        if not 0 < exactly(float, number) < np.inf:
+        if not 0 < require_type(float, number) < np.inf:
             raise ValueError(f"a bound or a ridge is {number!r}")
     return phi, stationary, bound, ridge
 
 
 def _read_pieces(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Pieces:
+    """Read psi in pieces: arrays of steps, arrays paid on arrival, and observed signals."""
     H, S, A = shape
     stage = stored.numbers("stage", None, None, S, A)
     arrivals = [stored.numbers(f"arrival_{i}", None, S, A, S) for i in range(len(header["arrivals"]))]
     if not all(len(array) in (1, H) for array in (stage, *arrivals)):
         raise ValueError("features have a number of steps of their own")
-    visits, occupancy = (exactly(bool, flag) for flag in header["features"])
-    positions = [exactly(int, i) for i in header["arrivals"]]
-    observed = [(exactly(int, i), _observed(*rest)) for i, *rest in header["observed"]]
+    visits, occupancy = (require_type(bool, flag) for flag in header["features"])
+    positions = [require_type(int, i) for i in header["arrivals"]]
+    observed = [(require_type(int, i), _read_observed(*rest)) for i, *rest in header["observed"]]
     if not all(0 <= i < stage.shape[1] for i in (*positions, *(i for i, _ in observed))):
         raise ValueError("a signal has a place that is none")
     return Pieces(stage, tuple(zip(positions, arrivals, strict=True)), tuple(observed), visits, occupancy)
 
 
-def _observed(low: object, high: object, noisy: object, at_end: object) -> Observed:
-    one = Observed(_refuse_call, exactly(float, low), exactly(float, high), exactly(bool, noisy), exactly(bool, at_end))
+def _read_observed(low: object, high: object, noisy: object, at_end: object) -> Observed:
+    """Read the declaration of an observed signal, whose function is not stored."""
+    one = Observed(
+        _refuse_call,
+        require_type(float, low),
+        require_type(float, high),
+        require_type(bool, noisy),
+        require_type(bool, at_end),
+    )
     if not -np.inf < one.low <= one.high < np.inf:
         raise ValueError(f"a signal lies in [{low}, {high}]")
     return one
@@ -147,9 +155,10 @@ def _refuse_call(*_: object) -> float:
 
 
 def _read_support(header: dict[str, Any], stored: StoredArrays, shape: tuple[int, int, int]) -> Support:
+    """Read the successor lists; raise `ValueError` where they are not those of a model."""
     _, S, A = shape
     states, absorbing = stored.places("successors", NOBODY, S, S, A, None), stored.flags("absorbing", S)
-    support = Support(states, exactly(bool, header["open"]), absorbing, stored.flags("allowed", S, A))
+    support = Support(states, require_type(bool, header["open"]), absorbing, stored.flags("allowed", S, A))
     if not support.allowed.any(axis=1).all():
         raise ValueError("a state allows no action")
     ordered = np.sort(states, axis=-1)
@@ -165,7 +174,7 @@ def _read_support(header: dict[str, Any], stored: StoredArrays, shape: tuple[int
     return support
 
 
-def _counts(stored: StoredArrays, support: Support, pieces: Pieces, horizon: int, *, partly: bool) -> Counts:
+def _read_counts(stored: StoredArrays, support: Support, pieces: Pieces, horizon: int, *, partly: bool) -> Counts:
     """Restore the counts: numbers of pairs and of episodes are sums, which are not read but added up."""
     S, A, K = support.states.shape
     transitions, starts = stored.counts("transitions", None, S, A, K), stored.counts("starts", S)

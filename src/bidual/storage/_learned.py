@@ -17,13 +17,13 @@ from bidual._base.errors import ArchiveError, CertificateError
 from bidual._base.names import UNNAMED, read_names
 from bidual.certificate import Certificate, ControlEvidence, Record, Round, SampledEvidence, Spans, certify_sampled
 from bidual.certificate.bounds import Split
-from bidual.certificate.constraints import Goal, status_of_learned
+from bidual.certificate.constraints import Goal, derive_learned_status
 from bidual.certificate.rounding import with_planner_resolution
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Pieces
 from bidual.problem.modelling import Line
-from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._arrays import StoredArrays, require_type
 from bidual.storage._belonging import (
     check_constants,
     check_policies,
@@ -38,7 +38,7 @@ from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_l
 from bidual.storage._claims import Ends, check_gap, compare, derive_claims
 from bidual.storage._knowledge import pack_knowledge, restore_knowledge
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
-from bidual.storage._rows import linear_rows
+from bidual.storage._rows import collect_linear_rows
 from bidual.world.policies import MarkovPolicy
 
 KIND = "learned"
@@ -63,7 +63,7 @@ def save_learned(
         path,
         KIND,
         {
-            "claims": claims_of(claims),
+            "claims": list_claims(claims),
             "goal": write_goal(goal),
             "lines": write_lines(lines),
             "objective_weight": None if record is None else record.objective_weight,
@@ -106,11 +106,11 @@ def check_learned(path: str | os.PathLike[str]) -> Check:
     manifest, arrays = archive.read(path, KIND)
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
-            claims, goal = claims_of(manifest["claims"]), read_requested_gap(manifest["goal"])
-            lines, evidence = read_lines(manifest["lines"]), _evidence(manifest, StoredArrays(arrays))
+            claims, goal = list_claims(manifest["claims"]), read_requested_gap(manifest["goal"])
+            lines, evidence = read_lines(manifest["lines"]), _read_evidence(manifest, StoredArrays(arrays))
             check_rows(lines, evidence.program)
             constants = read_constants(StoredArrays(arrays), evidence.program)
-            largest, rows = maximises(claims["sense"]), linear_rows(evidence.program)
+            largest, rows = maximises(claims["sense"]), collect_linear_rows(evidence.program)
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete result of learning ({error}): save it again") from error
         check_limits(lines, evidence.program)
@@ -125,7 +125,7 @@ def check_learned(path: str | os.PathLike[str]) -> Check:
     return Check(claims, certificate, goal, _count_fresh_episodes(evidence), notes)
 
 
-def claims_of(given: dict[str, Any]) -> dict[str, Any]:
+def list_claims(given: dict[str, Any]) -> dict[str, Any]:
     """Return the claims of a file, or of a solution; raise `ValueError` for malformed provenance."""
     claims = {key: given[key] for key in _CLAIMS}
     for key, kinds in _PROVENANCE.items():
@@ -139,7 +139,7 @@ def _check_prices(constraints: object) -> None:
     """Check that prices are numbers, or None: they are those of the learned model, and not derived again."""
     for one in constraints if isinstance(constraints, list) else ():
         price = one.get("price") if isinstance(one, dict) else None
-        if price is not None and not math.isfinite(exactly(float, price)):
+        if price is not None and not math.isfinite(require_type(float, price)):
             raise ValueError(f"a price is {price!r}")
 
 
@@ -158,16 +158,17 @@ def _count_fresh_episodes(evidence: SampledEvidence) -> int:
     return sum(len(seen.values) for seen in evidence.rounds)
 
 
-def _evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence:
-    policy, split = read_policy(stored.arrays), Split(exactly(float, manifest["claims"]["delta"]))
+def _read_evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence:
+    """Read the evidence of a learned solution: policy, knowledge, problem, record and samples."""
+    policy, split = read_policy(stored.arrays), Split(require_type(float, manifest["claims"]["delta"]))
     H, _, _ = policy.shape
     knowledge = restore_knowledge(manifest["model"], stored, policy.shape, split.model)
     if np.any(policy.table[:, ~knowledge.counts.support.allowed] > 0):
         raise ValueError("the policy takes an action that its state does not allow")
     dimension = knowledge.pieces.psi.dimension
     program = _restore_units(restore_program(manifest["problem"], stored.arrays, H, dimension), knowledge.pieces)
-    linear, corners = spans_of(stored, program)
-    numbers = exactly(list, manifest["rounds"])
+    linear, corners = read_spans(stored, program)
+    numbers = require_type(list, manifest["rounds"])
     owners = read_policies(manifest.get("policies"), len(numbers))
     uniform = read_uniform(manifest.get("uniform"), len(numbers))
     rounds = tuple(
@@ -213,10 +214,10 @@ def record_of(weight: object, stored: StoredArrays, program: AbstractProgram) ->
     curved = program.curved
     gamma = stored.numbers("gamma", program.equality.size if curved is None else None)
     point = None if curved is None or not stored.has("point") else stored.numbers("point", curved.image.size)
-    return Record(gamma, exactly(float, weight), point)
+    return Record(gamma, require_type(float, weight), point)
 
 
-def spans_of(stored: StoredArrays, program: AbstractProgram) -> tuple[Spans, Spans | None]:
+def read_spans(stored: StoredArrays, program: AbstractProgram) -> tuple[Spans, Spans | None]:
     """Read the functionals of the samples, and the numbers of the corners, each with its range."""
     numbers = stored.places("numbers", 0, 1 + program.equality.size, None)
     if np.any(np.diff(numbers) <= 0):
@@ -230,7 +231,7 @@ def spans_of(stored: StoredArrays, program: AbstractProgram) -> tuple[Spans, Spa
 
 def read_round_number(written: object) -> int:
     """Read the number of a round; they are counted from 1."""
-    number = exactly(int, written)
+    number = require_type(int, written)
     if not 0 < number < _MOST_ROUNDS:
         raise ValueError(f"there is no round {number!r:.40}")
     return number
@@ -244,6 +245,7 @@ def _round(
     spans: tuple[Spans, Spans | None],
     shape: tuple[int, int],
 ) -> Round:
+    """Read the samples of a round of fresh episodes."""
     linear, corners = spans
     values = stored.numbers(f"paid_{i}", None, linear.numbers.size)
     if not len(values):
@@ -262,7 +264,7 @@ def derive_learned(largest: bool, goal: Goal | None, lines: Sequence[Line], cert
     if largest:
         ends = Ends(*(None if end is None else -end for end in (upper, certificate.lower)))
     gap = None if ends.lower is None or ends.upper is None else ends.upper - ends.lower
-    status = status_of_learned(certificate, gap, None if goal is None else goal.gap)
+    status = derive_learned_status(certificate, gap, None if goal is None else goal.gap)
     return derive_claims(status, ends, lines, certificate, maximises=largest)
 
 

@@ -28,6 +28,7 @@ def _pack_rows(program: AffineProgram) -> tuple[dict[str, Any], Arrays]:
 
 
 def _pack_functions(program: ConvexProgram) -> tuple[dict[str, Any], Arrays]:
+    """Encode the functions of a convex program as trees, and its image as arrays."""
     if not isinstance(program.functions, Functions):
         raise TypeError("only functions written in CVXPY can be saved")
     image = program.image
@@ -49,7 +50,7 @@ def restore_program(stored: dict[str, Any], arrays: Arrays, horizon: int, dimens
     own = {name.removeprefix("problem_"): array for name, array in arrays.items() if name.startswith("problem_")}
     if "functions" in stored:
         try:
-            return _convex(stored, own, horizon, dimension)
+            return _read_convex(stored, own, horizon, dimension)
         except Exception as error:  # CVXPY raises whatever it likes at expressions that make no sense
             raise ValueError(f"the problem cannot be read, {type(error).__name__}: {error}") from error
     m = own["limits"].size
@@ -68,7 +69,7 @@ def restore_program(stored: dict[str, Any], arrays: Arrays, horizon: int, dimens
     )
 
 
-def _convex(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> ConvexProgram:
+def _read_convex(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> ConvexProgram:
     functions = read_functions(stored["functions"], arrays)
     if sum(v.size for v in functions.images) != arrays["image_offset"].size:
         raise ValueError("the image does not fit the functions")
@@ -80,6 +81,7 @@ def _convex(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int
 
 
 def _read_image(stored: dict[str, Any], arrays: Arrays, horizon: int, dimension: int) -> Image:
+    """Read the image; raise `ValueError` where it is not one of this embedding."""
     total, offset = stored["total"] is True, arrays["image_offset"]
     columns = dimension * (1 if total else horizon)
     if stored["columns"] != columns:

@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from bidual.certificate import EstimateRows
 from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram, Image
-from bidual.problem.modelling import Functions, affine_rows
+from bidual.problem.modelling import Functions, extract_affine_rows
 
 
-def linear_rows(program: AbstractProgram) -> EstimateRows:
+def collect_linear_rows(program: AbstractProgram) -> EstimateRows:
     """Return objective and constraints that are linear in the embedding, of a convex program as CVXPY proves it."""
-    return program.dispatch(_take_all_rows, _linear_functions)
+    return program.dispatch(_take_all_rows, _collect_linear_functions)
 
 
 def _take_all_rows(program: AffineProgram) -> EstimateRows:
@@ -22,7 +22,8 @@ def _take_all_rows(program: AffineProgram) -> EstimateRows:
     return EstimateRows(np.arange(len(rows)), rows, constants, np.abs(rows), 1)
 
 
-def _linear_functions(program: ConvexProgram) -> EstimateRows:
+def _collect_linear_functions(program: ConvexProgram) -> EstimateRows:
+    """Return the linear entries of objective and constraints as functionals of the embedding."""
     functions = program.functions
     assert isinstance(functions, Functions)  # a file holds no others
     numbers, slopes, constants, start = [], [np.zeros((0, program.image.size))], [np.zeros(0)], 0
@@ -47,7 +48,7 @@ def _read_over_image(
 ) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r"]]:
     """Return the coefficients of all numbers of the image, and the constants."""
     own = expression.variables()
-    matrix, offset = affine_rows(expression, own)
+    matrix, offset = extract_affine_rows(expression, own)
     columns = np.split(matrix.toarray(), np.cumsum([variable.size for variable in own])[:-1], axis=1)
     found = dict(zip((variable.id for variable in own), columns, strict=True))
     blocks = [found.get(variable.id, np.zeros((offset.size, variable.size))) for variable in images]

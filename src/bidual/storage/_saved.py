@@ -9,12 +9,12 @@ import numpy as np
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, CertificateError, ProblemError
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Evidence, Record, certify, multipliers, slopes_of
-from bidual.certificate.constraints import Goal, status_of
+from bidual.certificate import Certificate, Evidence, Record, certify, find_slopes, read_multipliers
+from bidual.certificate.constraints import Goal, derive_status
 from bidual.certificate.rounding import with_rounding
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line
-from bidual.storage._arrays import StoredArrays, exactly
+from bidual.storage._arrays import StoredArrays, require_type
 from bidual.storage._belonging import check_constants, pack_constants, read_constants
 from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_lines, write_lines
 from bidual.storage._claims import Ends, check_gap, check_goal, compare, derive_claims, derive_prices
@@ -34,7 +34,7 @@ def save(
     lists = evidence.mdp.successors
     problem, arrays = pack_program(evidence.program)
     curved = evidence.program.curved
-    proof = {} if curved is None else slopes_of(evidence, curved, problem["functions"], arrays)
+    proof = {} if curved is None else find_slopes(evidence, curved, problem["functions"], arrays)
     archive.write(
         path,
         KIND,
@@ -70,12 +70,12 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
             lines = read_lines(manifest["lines"])
-            evidence = _evidence(manifest, arrays)
+            evidence = _read_evidence(manifest, arrays)
             check_rows(lines, evidence.program)
             constants = read_constants(StoredArrays(arrays), evidence.program)
             claims = {key: manifest["claims"][key] for key in _CLAIMS}
             gap, relative = manifest["goal"]
-            goal, largest = read_goal(gap, relative=exactly(bool, relative)), maximises(claims["sense"])
+            goal, largest = read_goal(gap, relative=require_type(bool, relative)), maximises(claims["sense"])
         except MALFORMED as error:
             raise ArchiveError(f"{path} is not a complete solution ({error}): save it again") from error
         check_limits(lines, evidence.program)
@@ -90,14 +90,14 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
     return Check(claims, certificate, goal, notes=notes)
 
 
-def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
+def _read_evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
-    if exactly(int, manifest["horizon"]) != len(arrays["policy"]):  # before anything is done for every step
+    if require_type(int, manifest["horizon"]) != len(arrays["policy"]):  # before anything is done for every step
         raise ValueError(f"the horizon is {manifest['horizon']}, but its policy has {len(arrays['policy'])} steps")
     mdp = TabularMDP(
-        (lists[0], lists[1]), arrays["initial"], exactly(int, manifest["horizon"]), actions=arrays["allowed"]
+        (lists[0], lists[1]), arrays["initial"], require_type(int, manifest["horizon"]), actions=arrays["allowed"]
     )
-    psi = _features(manifest, arrays["psi"], mdp)
+    psi = _read_features(manifest, arrays["psi"], mdp)
     program = restore_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
     return Evidence(
         program=with_rounding(program, psi, mdp),
@@ -109,8 +109,8 @@ def _evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eviden
     )
 
 
-def _features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) -> Psi:
-    visits, occupancy = (exactly(bool, flag) for flag in manifest["features"])
+def _read_features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMDP) -> Psi:
+    visits, occupancy = (require_type(bool, flag) for flag in manifest["features"])
     if signals.ndim != 4 or signals.shape[0] not in (1, mdp.horizon) or signals.shape[2:] != mdp.actions.shape:
         raise ValueError(f"psi has shape {signals.shape}")
     return Psi(signals, visits=visits, occupancy=occupancy)
@@ -121,9 +121,9 @@ def _derive(
 ) -> dict[str, Any]:
     """Derive the claims that a file may make: status and numbers of `Solution.to_dict`."""
     program = evidence.program
-    status = status_of(program, certificate, goal)
+    status = derive_status(program, certificate, goal)
     ends = Ends(*certificate.bounds(program, maximises=largest))
     claims = derive_claims(status, ends, lines, certificate, maximises=largest)
-    prices = derive_prices(lines, multipliers(program, evidence.record) if status is Status.OPTIMAL else None)
+    prices = derive_prices(lines, read_multipliers(program, evidence.record) if status is Status.OPTIMAL else None)
     claims["constraints"] = [one | price for one, price in zip(claims["constraints"], prices, strict=True)]
     return claims

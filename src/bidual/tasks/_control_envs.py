@@ -53,7 +53,7 @@ class DoubleIntegrator(AbstractPhysics):
 
     def __init__(self, noise: float, force: float) -> None:
         self.noise, self.first, self.most = noise, np.array([1.0, 0.0]), np.array([force])
-        self.observation_space, self.action_space = _box(np.full(2, np.inf)), _box(self.most)
+        self.observation_space, self.action_space = _make_box(np.full(2, np.inf)), _make_box(self.most)
 
     def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
         return step_integrator(state, u) + self.noise * self.np_random.standard_normal(2)
@@ -69,7 +69,7 @@ class PointMass(AbstractPhysics):
 
     def __init__(self, noise: float) -> None:
         self.noise, self.first, self.most = noise, np.zeros(4), np.ones(2)
-        self.observation_space, self.action_space = _box(np.full(4, np.inf)), _box(self.most)
+        self.observation_space, self.action_space = _make_box(np.full(4, np.inf)), _make_box(self.most)
 
     def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "2"]) -> Float[np.ndarray, "4"]:
         return step_point_mass(state, u, np) + self.noise * self.np_random.standard_normal(4)
@@ -87,7 +87,7 @@ class Pendulum(AbstractPhysics):
 
     def __init__(self, law: PendulumLaw) -> None:
         self.law, self.first, self.most = law, np.array([np.pi, 0.0]), np.array([law.torque])
-        self.observation_space, self.action_space = _box(np.array([1.0, 1.0, law.fastest])), _box(self.most)
+        self.observation_space, self.action_space = _make_box(np.array([1.0, 1.0, law.fastest])), _make_box(self.most)
 
     def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
         return step_pendulum(self.law, state, u, np)
@@ -97,5 +97,5 @@ class Pendulum(AbstractPhysics):
         return np.array([np.cos(angle), np.sin(angle), speed])
 
 
-def _box(high: Float[np.ndarray, "k"]) -> gymnasium.spaces.Box:
+def _make_box(high: Float[np.ndarray, "k"]) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(-high, high, dtype=np.float64)

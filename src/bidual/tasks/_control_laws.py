@@ -78,11 +78,11 @@ def step_observed_pendulum(law: PendulumLaw, x: Float[Any, "3"], u: Float[Any, "
 def step_inverted_pendulum(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
     """Return place of MuJoCo's cart, angle of its pole (0 is upright), and their speeds, on a rail without ends."""
     for _ in range(POLE_REPEAT):
-        s = runge_kutta(lambda s: _pole_rate(s, u, xp), s, POLE_STEP)
+        s = advance_runge_kutta(lambda s: _compute_pole_rate(s, u, xp), s, POLE_STEP)
     return s
 
 
-def runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> Float[Any, "k"]:
+def advance_runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> Float[Any, "k"]:
     """Advance by a Runge-Kutta step of order 4."""
     first = rate(s)
     second = rate(s + 0.5 * step * first)
@@ -91,7 +91,7 @@ def runge_kutta(rate: Callable[[Any], Any], s: Float[Any, "k"], step: float) -> 
     return s + step / 6.0 * (first + 2.0 * second + 2.0 * third + fourth)
 
 
-def _pole_rate(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
+def _compute_pole_rate(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
     """Return speeds and accelerations, from two equations of motion that are linear in the accelerations."""
     coupling = POLE * (ABOVE * xp.cos(s[1]) - BESIDE * xp.sin(s[1]))
     slope = -POLE * (ABOVE * xp.sin(s[1]) + BESIDE * xp.cos(s[1]))  # of the coupling

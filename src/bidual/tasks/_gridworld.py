@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
 
 
-def neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
+def find_neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
     """Return the cell that each move leads to from each cell, cells numbered row by row."""
     height, width = len(rows), len(rows[0])
     row, column = np.divmod(np.arange(height * width), width)
@@ -16,7 +16,7 @@ def neighbours(rows: tuple[str, ...]) -> Int[np.ndarray, "S 4"]:
     return np.stack(targets, axis=1)
 
 
-def cells_with_end(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
+def find_cells(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
     """Return each state's cell; episodes end on entering a cell marked by one of `ends`, so no state is in these.
 
     The last state is the one where ended episodes stay; it has no cell either.
@@ -25,7 +25,7 @@ def cells_with_end(rows: tuple[str, ...], ends: str) -> Int[np.ndarray, "S"]:
     return np.array([-1 if mark in ends else cell for cell, mark in enumerate(marks)] + [-1])
 
 
-def slippery(targets: Int[np.ndarray, "S A"], slip: float) -> Float[np.ndarray, "S A S"]:
+def make_slippery(targets: Int[np.ndarray, "S A"], slip: float) -> Float[np.ndarray, "S A S"]:
     """Return the law where, with probability `slip`, the action is replaced by a uniformly drawn one."""
     S, A = targets.shape
     intended = np.zeros((S, A, S))

@@ -44,7 +44,7 @@ class MountainCar(AbstractScattered):
         self.first, self.spread, self.most = np.array([-0.5, 0.0]), np.array([0.1, 0.0]), np.ones(1)
         ends = np.array([LEFT, -FASTEST]), np.array([RIGHT, FASTEST])
         self.observation_space = gymnasium.spaces.Box(*ends, dtype=np.float64)
-        self.action_space = _forces()
+        self.action_space = _compute_forces()
 
     def _next_state(self, state: Float[np.ndarray, "2"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "2"]:
         return step_mountain_car(state, u, np)
@@ -57,7 +57,7 @@ class CartPole(AbstractScattered):
     def __init__(self) -> None:
         self.first, self.spread, self.most = np.zeros(4), np.full(4, 0.05), np.ones(1)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), dtype=np.float64)
-        self.action_space = _forces()
+        self.action_space = _compute_forces()
 
     def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
         return step_cartpole(state, u, np)
@@ -74,7 +74,7 @@ class Acrobot(AbstractScattered):
         self.first, self.spread, self.most = np.zeros(4), np.full(4, 0.1), np.ones(1)
         high = np.array([1.0, 1.0, 1.0, 1.0, *LINKS_FASTEST])
         self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float64)
-        self.action_space = _forces()
+        self.action_space = _compute_forces()
 
     def _next_state(self, state: Float[np.ndarray, "4"], u: Float[np.ndarray, "1"]) -> Float[np.ndarray, "4"]:
         return step_acrobot(state, u, np)
@@ -83,5 +83,5 @@ class Acrobot(AbstractScattered):
         return observe_acrobot(self.state, np)
 
 
-def _forces() -> gymnasium.spaces.Box:
+def _compute_forces() -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)

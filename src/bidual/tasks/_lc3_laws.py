@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from bidual.tasks._control_laws import runge_kutta
+from bidual.tasks._control_laws import advance_runge_kutta
 
 # MountainCarContinuous-v0: the ends of the road, the largest speed, what force and slope do in a step.
 LEFT, RIGHT, FASTEST, POWER, SLOPE = -1.2, 0.6, 0.07, 0.0015, 0.0025
@@ -39,12 +39,12 @@ def step_cartpole(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Flo
 
 def step_acrobot(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
     """Return both angles of the acrobot (0 is hanging and straight) and their speeds, by a Runge-Kutta step."""
-    then = runge_kutta(lambda s: _links(s, u, xp), s, LINK_STEP)
+    then = advance_runge_kutta(lambda s: _accelerate_links(s, u, xp), s, LINK_STEP)
     upper, lower = LINKS_FASTEST
     return xp.stack([then[0], then[1], xp.clip(then[2], -upper, upper), xp.clip(then[3], -lower, lower)])
 
 
-def _links(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
+def _accelerate_links(s: Float[Any, "4"], u: Float[Any, "1"], xp: ModuleType) -> Float[Any, "4"]:
     """Return speeds and accelerations of two links with a torque between them (Sutton and Barto 2018, "the book")."""
     bend = CENTRE * xp.sin(s[1])
     both = 1.0 + CENTRE**2 + CENTRE * xp.cos(s[1])  # inertia that the links have in common

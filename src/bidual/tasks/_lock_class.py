@@ -52,20 +52,25 @@ def lock(horizon: int, actions: int, seed: int) -> LockClass:
     if actions < 2:
         raise TaskError(f"actions={actions}: a lock needs at least 2, a right one and a wrong one")
     rng = np.random.default_rng(seed)
-    groupings = [_grouping(rng) for _ in range(_GROUPINGS)]
+    groupings = [_draw_grouping(rng) for _ in range(_GROUPINGS)]
     true = groupings[int(rng.random() * _GROUPINGS)]
     right = (rng.random((horizon, 2)) * actions).astype(np.int64)
 
     last = [False] * (horizon - 1) + [True]
-    law = np.stack([_phi(true, two, actions, last=end) @ _mu(true) for two, end in zip(right, last, strict=True)])
-    start = (_mu(true)[A] + _mu(true)[B]) / 2
+    law = np.stack(
+        [
+            _compute_phi(true, two, actions, last=end) @ _emit_observations(true)
+            for two, end in zip(right, last, strict=True)
+        ]
+    )
+    start = (_emit_observations(true)[A] + _emit_observations(true)[B]) / 2
     mdp = TabularMDP(law, initial=start, horizon=horizon)
-    phis = [_phis(groupings, actions, last=end) for end in last]
-    model = LowRank(phis, [[_mu(grouping) for grouping in groupings]] * horizon, shared=False)
+    phis = [_list_phis(groupings, actions, last=end) for end in last]
+    model = LowRank(phis, [[_emit_observations(grouping) for grouping in groupings]] * horizon, shared=False)
     return LockClass(mdp, model, true, right)
 
 
-def _grouping(rng: np.random.Generator) -> Int[np.ndarray, "S"]:
+def _draw_grouping(rng: np.random.Generator) -> Int[np.ndarray, "S"]:
     """Draw the latents of the observations: those of bait and goal are the last two, the others are random."""
     latents = np.repeat(np.arange(5), _BLOCKS)
     hidden = int((latents < BAIT).sum())
@@ -74,14 +79,14 @@ def _grouping(rng: np.random.Generator) -> Int[np.ndarray, "S"]:
     return latents
 
 
-def _phis(groupings: list[Int[np.ndarray, "S"]], actions: int, *, last: bool) -> list[Float[np.ndarray, "S A 5"]]:
+def _list_phis(groupings: list[Int[np.ndarray, "S"]], actions: int, *, last: bool) -> list[Float[np.ndarray, "S A 5"]]:
     """List all candidates: every grouping with every pair of right actions, where there may be none."""
     choices = [_NONE, *range(actions)]
     pairs = [np.array([for_a, for_b]) for for_a in choices for for_b in choices]
-    return [_phi(grouping, right, actions, last=last) for grouping in groupings for right in pairs]
+    return [_compute_phi(grouping, right, actions, last=last) for grouping in groupings for right in pairs]
 
 
-def _phi(
+def _compute_phi(
     grouping: Int[np.ndarray, "S"], right: Int[np.ndarray, "2"], actions: int, *, last: bool
 ) -> Float[np.ndarray, "S A 5"]:
     """Return the law of the next latent, given an observation and an action."""
@@ -94,7 +99,7 @@ def _phi(
     return moves[grouping]
 
 
-def _mu(grouping: Int[np.ndarray, "S"]) -> Float[np.ndarray, "5 S"]:
+def _emit_observations(grouping: Int[np.ndarray, "S"]) -> Float[np.ndarray, "5 S"]:
     """Return the law of the observation, given a latent."""
     shows = (grouping == np.arange(5)[:, None]).astype(float)
     return shows / shows.sum(axis=1, keepdims=True)

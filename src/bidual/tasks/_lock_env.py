@@ -11,7 +11,7 @@ GOOD, DEAD = 2, 2  # how many latents are good (0 and 1), and the number of the 
 NOISE = 0.1
 
 
-def hadamard(size: int) -> Float[np.ndarray, "D D"]:
+def build_hadamard(size: int) -> Float[np.ndarray, "D D"]:
     """Return Sylvester's matrix of a power of two: entries of 1 and -1, orthogonal rows."""
     matrix = np.ones((1, 1))
     while len(matrix) < size:
@@ -19,12 +19,12 @@ def hadamard(size: int) -> Float[np.ndarray, "D D"]:
     return matrix
 
 
-def dimension(horizon: int) -> int:
+def choose_dimension(horizon: int) -> int:
     """Return the least power of two that holds three latents, H steps and the end."""
     return 1 << (horizon + 3).bit_length()
 
 
-def combination(horizon: int, seed: int) -> Int[np.ndarray, "H good"]:
+def draw_combination(horizon: int, seed: int) -> Int[np.ndarray, "H good"]:
     """Draw the right action of every step in both good latents."""
     return np.random.default_rng(seed).integers(0, ACTIONS, (horizon, GOOD))
 
@@ -44,8 +44,8 @@ class LockEnv(gymnasium.Env[Float[np.ndarray, "D"], Any]):
     """
 
     def __init__(self, horizon: int = 5, seed: int = 0) -> None:
-        self.horizon, self.right = horizon, combination(horizon, seed)
-        self._matrix = hadamard(dimension(horizon))
+        self.horizon, self.right = horizon, draw_combination(horizon, seed)
+        self._matrix = build_hadamard(choose_dimension(horizon))
         size = len(self._matrix)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)

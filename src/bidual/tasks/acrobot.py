@@ -21,7 +21,7 @@ LAW = partial(step_observed_acrobot, xp=jnp)  # for planners that know it
 _NAMES = ("upper cosine", "upper sine", "lower cosine", "lower sine", "upper speed", "lower speed")
 
 
-def _joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
+def _place_joints(x: Float[np.ndarray, "6 k"]) -> Float[np.ndarray, "3 2 k"]:
     """Return the hinge, the middle and the tip; links of length 1, hanging at angle 0."""
     middle = np.stack([x[1], -x[0]])
     along = np.stack([x[1] * x[2] + x[0] * x[3], -(x[0] * x[2] - x[1] * x[3])])  # sine and cosine of the sum
@@ -34,7 +34,7 @@ _PICTURE = Picture(
     _NAMES,
     ("torque",),
     turns=(("upper angle", 0, 1), ("lower angle", 2, 3)),
-    joints=_joints,
+    joints=_place_joints,
     ground=((-1.0, 0.0), (1.0, 0.0)),
     seconds=LINK_STEP,
 )
@@ -44,32 +44,32 @@ def acrobot(horizon: int = 200) -> Task:
     """Maximise the sum of the heights of the tip over the hinge, of the states arrived at."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.height)), plans=1)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.height)), plans=1)
 
 
 def acrobot_effort(budget: float = 100.0, horizon: int = 200) -> Task:
     """Maximise the same with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.height), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.height), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
 
 
-def _task(problem: Problem, plans: int) -> Task:
+def _build_task(problem: Problem, plans: int) -> Task:
     from bidual.tasks._lc3_envs import Acrobot
 
     # LC3 has 200 features, all scales 1 and a ridge of 0.01. One step is foretold ten times better so. With 400
     # features and the same optimism, what was learned by episode 25 is partly lost again by episode 100.
     model = KNR(fourier(800, 4.5, scales=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0)), ridge=1e-5)
-    return Task(problem, None, model=model, env=Acrobot(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(problem, None, model=model, env=Acrobot(), explorer=_build_explorer(plans), picture=_PICTURE)
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(height=signal(_HEIGHT, -2.0, 2.0), effort=signal(SQUARED, 0.0, 1.0))
 
 
-def _explorer(plans: int) -> "Controls":
+def _build_explorer(plans: int) -> "Controls":
     from bidual.loop.explorers import Controls, Corrective
     from bidual.planners.control import Mpc, Thompson, mppi
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bidual.problem.modelling import Problem
-from bidual.tasks._gridworld import MOVES, slippery
+from bidual.tasks._gridworld import MOVES, make_slippery
 from bidual.tasks._task import Entry, Grid, Task, open_limit
 from bidual.world.mdp import TabularMDP
 
@@ -33,7 +33,7 @@ def box(budget: float = 0.1, slip: float = 0.1, horizon: int = 30) -> Task:
     done = np.array([MAP[agent[0]][agent[1]] == "G" for agent, _ in states])
     stuck = np.array([sum(_step(load, move) not in free for move in MOVES) >= 2 for _, load in states])
 
-    transitions = slippery(targets, slip)
+    transitions = make_slippery(targets, slip)
     transitions[done] = np.eye(len(states))[done][:, None, :]
     mdp = TabularMDP(transitions, initial=number[_find("S"), _find("X")], horizon=horizon)
     reward = np.where(done[:, None, None], 1 / horizon, done[None, None, :].astype(float))

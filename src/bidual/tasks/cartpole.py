@@ -22,44 +22,46 @@ _UPRIGHT = "cos(next_obs[2]) - 0.01 * next_obs[0] ** 2"  # less the cost of bein
 _LEAST = -2.0  # upside down, ten metres away: no step costs more
 
 
-def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
+def _place_joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
     """Return the cart and the tip of its pole."""
     cart = np.stack([x[0], np.zeros_like(x[0])])
     return np.stack([cart, cart + 2 * HALF * np.stack([np.sin(x[2]), np.cos(x[2])])])
 
 
 _NAMES = ("position", "speed", "angle", "turning speed")
-_PICTURE = Picture(_NAMES, ("force",), joints=_joints, ground=((-1.2, 0.0), (1.2, 0.0)), seconds=CART_STEP)
+_PICTURE = Picture(_NAMES, ("force",), joints=_place_joints, ground=((-1.2, 0.0), (1.2, 0.0)), seconds=CART_STEP)
 
 
 def cartpole(horizon: int = 200) -> Task:
     """Maximise the sum of cos(angle) - 0.01 position^2 of the states arrived at."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.upright)), plans=1)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.upright)), plans=1)
 
 
 def cartpole_effort(budget: float = 1.0, horizon: int = 200) -> Task:
     """Maximise the same with an expected sum of force^2 within `budget`; a force of 1 is ten newtons."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.upright), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.upright), {"effort": x.effort <= open_limit("budget", budget)}), plans=4)
 
 
-def _task(problem: Problem, plans: int) -> Task:
+def _build_task(problem: Problem, plans: int) -> Task:
     from bidual.tasks._lc3_envs import CartPole
 
     phi = fourier(200, 1.5)  # of position, speed, angle, its speed and force in their units, as in LC3
-    return Task(problem, None, model=KNR(phi, ridge=5e-4), env=CartPole(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(
+        problem, None, model=KNR(phi, ridge=5e-4), env=CartPole(), explorer=_build_explorer(plans), picture=_PICTURE
+    )
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(upright=signal(_UPRIGHT, _LEAST, 1.0), effort=signal(SQUARED, 0.0, 1.0))
 
 
-def _explorer(plans: int) -> "Controls":
+def _build_explorer(plans: int) -> "Controls":
     from bidual.loop.explorers import Controls, Corrective
     from bidual.planners.control import Mpc, Thompson, icem
 

@@ -1,7 +1,7 @@
 """Slippery CliffWalking: along the cliff's edge one may fall, on the grass above it one should not walk."""
 
 from bidual.problem.modelling import Problem
-from bidual.tasks._gridworld import MOVES, cells_with_end
+from bidual.tasks._gridworld import MOVES, find_cells
 from bidual.tasks._task import Entry, Grid, Task, open_limit
 from bidual.world.mdp import TabularMDP
 
@@ -33,7 +33,7 @@ def cliffwalking(budget: float = 1.0, goal: float = 0.5, horizon: int = 100) -> 
         "falls": cp.sum(x.falls) <= open_limit("budget", budget),
         "goal": cp.sum(x.goal) >= open_limit("goal", goal),
     }
-    grid = Grid(MAP, cells_with_end(MAP, ends="CG"), MOVES)
+    grid = Grid(MAP, find_cells(MAP, ends="CG"), MOVES)
     return Task(Problem(cp.Minimize(cp.sum(x.grass)), limits), mdp, grid)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bidual.problem.modelling import Problem
-from bidual.tasks._gridworld import MOVES, cells_with_end, neighbours
+from bidual.tasks._gridworld import MOVES, find_cells, find_neighbours
 from bidual.tasks._task import Entry, Grid, Task, open_limit
 from bidual.world.mdp import TabularMDP
 
@@ -34,7 +34,7 @@ def deep_sea_treasure(budget: float = 10.0, horizon: int = 30) -> Task:
     marks = np.array(list("".join(MAP)))
     end, worth = len(marks), np.zeros(len(marks))
     worth[marks == "T"] = VALUES
-    targets = neighbours(MAP)
+    targets = find_neighbours(MAP)
     targets = np.where(marks[targets] == "W", np.arange(end)[:, None], targets)
     next_states = np.full((end + 1, 4, 1), end)
     next_states[:end, :, 0] = np.where(marks[targets] == "T", end, targets)
@@ -42,7 +42,7 @@ def deep_sea_treasure(budget: float = 10.0, horizon: int = 30) -> Task:
     x = mdp.embedding(treasure=np.append(worth[targets], np.zeros((1, 4)), axis=0), time=np.arange(end + 1) < end)
     limit = open_limit("budget", budget)
     problem = Problem(cp.Maximize(cp.sum(x.treasure)), {"time": cp.sum(x.time) <= limit})
-    return Task(problem, mdp, Grid(MAP, cells_with_end(MAP, ends="WT"), MOVES))
+    return Task(problem, mdp, Grid(MAP, find_cells(MAP, ends="WT"), MOVES))
 
 
 ENTRY = Entry(

@@ -2,7 +2,7 @@
 
 from bidual._base.errors import TaskError
 from bidual.problem.modelling import Problem
-from bidual.tasks._gridworld import cells_with_end
+from bidual.tasks._gridworld import find_cells
 from bidual.tasks._task import Entry, Grid, Task, open_limit
 from bidual.world.mdp import TabularMDP
 
@@ -27,7 +27,7 @@ def frozenlake(budget: float = 0.05, size: int = 8, horizon: int = 100) -> Task:
     limit = open_limit("budget", budget)
     problem = Problem(cp.Maximize(cp.sum(x.goal)), {"holes": cp.sum(x.holes) <= limit})
     rows = tuple(MAPS[name])
-    return Task(problem, mdp, Grid(rows, cells_with_end(rows, ends="GH"), MOVES))
+    return Task(problem, mdp, Grid(rows, find_cells(rows, ends="GH"), MOVES))
 
 
 ENTRY = Entry(

@@ -22,60 +22,60 @@ _STRONGEST, _FALLEN = 3.0, 0.2  # the force, and the angle at which an episode e
 _LENGTH, _RAIL = 0.6, ((-1.0, 0.0), (1.0, 0.0))
 
 
-def _joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
+def _place_joints(x: Float[np.ndarray, "4 k"]) -> Float[np.ndarray, "2 2 k"]:
     """Return the cart and the tip of its pole."""
     cart = np.stack([x[0], np.zeros_like(x[0])])
     return np.stack([cart, cart + _LENGTH * np.stack([np.sin(x[1]), np.cos(x[1])])])
 
 
 _NAMES = ("place", "angle", "speed", "spin")
-_PICTURE = Picture(_NAMES, ("force",), joints=_joints, ground=_RAIL, seconds=POLE_REPEAT * POLE_STEP)
+_PICTURE = Picture(_NAMES, ("force",), joints=_place_joints, ground=_RAIL, seconds=POLE_REPEAT * POLE_STEP)
 
 
 def inverted_pendulum(horizon: int = 1000) -> Task:
     """Maximise the number of steps upright, less 10 angle^2 + place^2 + 0.1 speed^2 + 0.1 spin^2 and 0.001 force^2."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.upright - x.swing - 0.001 * x.effort)))
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.upright - x.swing - 0.001 * x.effort)))
 
 
 def inverted_pendulum_effort(budget: float = 0.05, horizon: int = 1000) -> Task:
     """Maximise the same, with an expected sum of force^2 within `budget`."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _build_signals().embedding(horizon, total=True)
     limit = {"effort": x.effort <= open_limit("budget", budget)}
-    return _task(Problem(cp.Maximize(x.upright - x.swing - 0.001 * x.effort), limit))
+    return _build_task(Problem(cp.Maximize(x.upright - x.swing - 0.001 * x.effort), limit))
 
 
-def _task(problem: Problem) -> Task:
+def _build_task(problem: Problem) -> Task:
     # Near the top the law is nearly linear, and states are about 0.01, so the ridge must be small. MuJoCo adds no
     # noise: if that were estimated, what the first falls leave unexplained would be expected of every step, at an
     # effort far above what it takes.
     model, env = KNR(linear(), ridge=1e-6, noise=1e-4), "InvertedPendulum-v5"
-    return Task(problem, None, model=model, env=env, explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=model, env=env, explorer=_build_explorer(), picture=_PICTURE)
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(
-        upright=signal(_upright, 0.0, 1.0),
-        swing=signal(_swing, 0.0, 20.0),
+        upright=signal(_is_upright, 0.0, 1.0),
+        swing=signal(_compute_swing, 0.0, 20.0),
         effort=signal(SQUARED, 0.0, _STRONGEST**2),
     )
 
 
-def _upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+def _is_upright(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
     """Return the indicator by which rollouts of the model recognise the end of an episode."""
     return jnp.where(jnp.abs(y[1]) <= _FALLEN, 1.0, 0.0).astype(y.dtype)
 
 
-def _swing(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
+def _compute_swing(x: Float[Array, "4"], u: Float[Array, "1"], y: Float[Array, "4"]) -> Float[Array, ""]:
     place, angle, speed, spin = y
     return 10 * angle**2 + place**2 + 0.1 * speed**2 + 0.1 * spin**2
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Chain, Descent, Mean, Mpc, icem
 

@@ -27,9 +27,11 @@ def lock(horizon: int = 5, combination: int = 1, latents: int = 3) -> Task:
     """
     import cvxpy as cp
 
-    x = signals(reward=observed(_reward)).embedding(horizon)
+    x = signals(reward=observed(_compute_reward)).embedding(horizon)
     problem = Problem(cp.Maximize(cp.sum(x.reward)))
-    return Task(problem, latent_chain(horizon, combination), model=Latent(latents), env=_env(horizon, combination))
+    return Task(
+        problem, build_latent_chain(horizon, combination), model=Latent(latents), env=_open_env(horizon, combination)
+    )
 
 
 def lock_spread(budget: float = 0.8, horizon: int = 5, combination: int = 1, latents: int = 3) -> Task:
@@ -42,17 +44,18 @@ def lock_spread(budget: float = 0.8, horizon: int = 5, combination: int = 1, lat
     if not 0 <= budget <= 1:
         raise TaskError(f"budget={budget}: it is the probability of opening the lock, from 0 to 1")
     shares = {f"latent_{z}": observed(_LatentIndicator(z, horizon)) for z in range(3)}
-    x = signals(goal=observed(_goal, at_end=True), **shares).embedding(horizon, total=True)
+    x = signals(goal=observed(_find_goal, at_end=True), **shares).embedding(horizon, total=True)
     shares_of_time = cp.hstack([x.latent_0, x.latent_1, x.latent_2]) / horizon
     limit = open_limit("budget", budget)
     problem = Problem(cp.Minimize(cp.norm(shares_of_time - np.full(3, 1 / 3))), {"goal": x.goal >= limit})
-    return Task(problem, latent_chain(horizon, combination), model=Latent(latents), env=_env(horizon, combination))
+    return Task(
+        problem, build_latent_chain(horizon, combination), model=Latent(latents), env=_open_env(horizon, combination)
+    )
 
 
-def latent_chain(horizon: int, combination: int) -> TabularMDP:
+def build_latent_chain(horizon: int, combination: int) -> TabularMDP:
     """Return the hidden chain: two good latents, a dead one, and the end."""
-    from bidual.tasks._lock_env import ACTIONS, DEAD
-    from bidual.tasks._lock_env import combination as draw_combination
+    from bidual.tasks._lock_env import ACTIONS, DEAD, draw_combination
 
     right = draw_combination(horizon, combination)
     P = np.zeros((horizon, 3, ACTIONS, 3))
@@ -62,10 +65,9 @@ def latent_chain(horizon: int, combination: int) -> TabularMDP:
     return TabularMDP(P, np.array([0.5, 0.5, 0.0]), horizon)
 
 
-def goal_of(horizon: int, combination: int) -> Float[np.ndarray, "H 3 A"]:
+def compute_goal_signal(horizon: int, combination: int) -> Float[np.ndarray, "H 3 A"]:
     """Return the probability of opening the lock with an action, as a signal over the latent chain."""
-    from bidual.tasks._lock_env import ACTIONS
-    from bidual.tasks._lock_env import combination as draw_combination
+    from bidual.tasks._lock_env import ACTIONS, draw_combination
 
     goal = np.zeros((horizon, 3, ACTIONS))
     last: Int[np.ndarray, "good"] = draw_combination(horizon, combination)[-1]
@@ -77,23 +79,23 @@ class _LatentIndicator:
     """The indicator of one latent, as a function of an observation of the lock."""
 
     def __init__(self, latent: int, horizon: int) -> None:
-        from bidual.tasks._lock_env import dimension, hadamard
+        from bidual.tasks._lock_env import build_hadamard, choose_dimension
 
-        self.latent, self._rows = latent, hadamard(dimension(horizon))[:3]
+        self.latent, self._rows = latent, build_hadamard(choose_dimension(horizon))[:3]
 
     def __call__(self, step: Any) -> float:  # noqa: ANN401 - a step of an environment
         return float(np.argmax(self._rows @ step.obs) == self.latent)
 
 
-def _reward(step: Any) -> float:  # noqa: ANN401
+def _compute_reward(step: Any) -> float:  # noqa: ANN401
     return step.reward
 
 
-def _goal(step: Any) -> float:  # noqa: ANN401
+def _find_goal(step: Any) -> float:  # noqa: ANN401
     return float(step.reward == 1)
 
 
-def _env(horizon: int, combination: int) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
+def _open_env(horizon: int, combination: int) -> Any:  # noqa: ANN401 - Gymnasium is imported at first use
     from bidual.tasks._lock_env import LockEnv
 
     return LockEnv(horizon, combination)

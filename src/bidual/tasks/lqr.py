@@ -27,16 +27,16 @@ def lqr(horizon: int = 20, highest: float = np.inf) -> Task:
     """
     import cvxpy as cp
 
-    x = _signals(highest).embedding(horizon, total=True)
-    return _task(Problem(cp.Minimize(x.distance + FORCE_COST * x.effort)))
+    x = _build_signals(highest).embedding(horizon, total=True)
+    return _build_task(Problem(cp.Minimize(x.distance + FORCE_COST * x.effort)))
 
 
 def lqr_effort(budget: float = 3.0, horizon: int = 20, highest: float = np.inf) -> Task:
     """Minimise the same without a cost of forces, whose expected sum of squares must be within `budget` instead."""
     import cvxpy as cp
 
-    x = _signals(highest).embedding(horizon, total=True)
-    return _task(Problem(cp.Minimize(x.distance), {"effort": x.effort <= open_limit("budget", budget)}))
+    x = _build_signals(highest).embedding(horizon, total=True)
+    return _build_task(Problem(cp.Minimize(x.distance), {"effort": x.effort <= open_limit("budget", budget)}))
 
 
 def exact(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
@@ -48,21 +48,23 @@ def exact(horizon: int, price: float = FORCE_COST) -> "LinearQuadratic":
     return linear_quadratic(A, B, M, NOISE**2 * np.eye(2), horizon)
 
 
-def _task(problem: Problem) -> Task:
+def _build_task(problem: Problem) -> Task:
     from bidual.tasks._control_envs import DoubleIntegrator
 
     # The true W is (A - I, B), of norm 0.2: the effect of a step of 0.2 is known to be about as large as that.
     model = KNR(linear(), ridge=1e-3, noise=NOISE, bound=0.5, first=(1.0, 0.0))
-    return Task(problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_explorer(), picture=_PICTURE)
+    return Task(
+        problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_build_explorer(), picture=_PICTURE
+    )
 
 
-def _signals(highest: float) -> Computed:
+def _build_signals(highest: float) -> Computed:
     # Of (s, u, s'). No control is beyond its limits, so that the bounds of efforts are never met.
     distance = quadratic(np.diag([0.0, 0.0, 0.0, 1.0, SPEED_COST]), low=0.0, high=highest)
     return computed(distance=distance, effort=quadratic(np.diag([0.0, 0, 1, 0, 0]), low=0.0, high=FORCE**2))
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Feedback, Thompson, icem
 

@@ -30,15 +30,17 @@ def lqr_match(budget: float = 6.0, horizon: int = 20) -> Task:
 
     from bidual.tasks._control_envs import DoubleIntegrator
 
-    x = _signals().embedding(horizon)
-    position, square = expert_moments(horizon)
+    x = _build_signals().embedding(horizon)
+    position, square = compute_expert_moments(horizon)
     apart = cp.hstack([x.position - position, x.square - square])
     problem = Problem(cp.Minimize(cp.norm(apart)), {"effort": cp.sum(x.effort) <= open_limit("budget", budget)})
     model = KNR(linear(), ridge=1e-3, noise=NOISE)
-    return Task(problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_explorer(), picture=_PICTURE)
+    return Task(
+        problem, None, model=model, env=DoubleIntegrator(NOISE, FORCE), explorer=_build_explorer(), picture=_PICTURE
+    )
 
 
-def expert_moments(horizon: int) -> tuple[Float[np.ndarray, "H"], Float[np.ndarray, "H"]]:
+def compute_expert_moments(horizon: int) -> tuple[Float[np.ndarray, "H"], Float[np.ndarray, "H"]]:
     """Compute mean and mean square of the position after every step, under the optimal law of `lqr`."""
     problem = exact(horizon)
     means, covariances = problem.moments(problem.solve(), _START)
@@ -46,23 +48,23 @@ def expert_moments(horizon: int) -> tuple[Float[np.ndarray, "H"], Float[np.ndarr
     return arrived, covariances[:, 3, 3] + arrived**2
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(
-        position=signal(_position, -FARTHEST, FARTHEST),
-        square=signal(_square, 0.0, FARTHEST**2),
+        position=signal(_read_position, -FARTHEST, FARTHEST),
+        square=signal(_square_position, 0.0, FARTHEST**2),
         effort=signal(SQUARED, 0.0, FORCE**2),
     )
 
 
-def _position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
+def _read_position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0]
 
 
-def _square(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
+def _square_position(x: Float[Array, "2"], u: Float[Array, "1"], y: Float[Array, "2"]) -> Float[Array, ""]:
     return y[0] ** 2
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Feedback, Thompson, icem
 

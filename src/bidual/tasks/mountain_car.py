@@ -21,49 +21,49 @@ GOAL = 0.45  # where Gymnasium's flag stands
 LAW = partial(step_mountain_car, xp=jnp)  # for planners that know it
 
 
-def _joints(x: Float[np.ndarray, "2 k"]) -> Float[np.ndarray, "1 2 k"]:
+def _place_joints(x: Float[np.ndarray, "2 k"]) -> Float[np.ndarray, "1 2 k"]:
     """Return the car on its road."""
-    return np.stack([x[0], _height(x[0])])[None]
+    return np.stack([x[0], _compute_height(x[0])])[None]
 
 
-def _height(position: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+def _compute_height(position: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
     return 0.45 * np.sin(3 * position) + 0.55  # as Gymnasium draws it
 
 
 _AT = np.linspace(LEFT, RIGHT, 60)
-_ROAD = tuple(zip(_AT.tolist(), _height(_AT).tolist(), strict=True))
-_PICTURE = Picture(("position", "speed"), ("force",), joints=_joints, ground=_ROAD)
+_ROAD = tuple(zip(_AT.tolist(), _compute_height(_AT).tolist(), strict=True))
+_PICTURE = Picture(("position", "speed"), ("force",), joints=_place_joints, ground=_ROAD)
 
 
 def mountain_car(horizon: int = 200) -> Task:
     """Maximise the sum of the positions that the car arrives at."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.position)), plans=1)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.position)), plans=1)
 
 
 def mountain_car_effort(budget: float = 60.0, horizon: int = 200) -> Task:
     """Maximise the same with an expected sum of force^2 within `budget`."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.position), {"effort": x.effort <= open_limit("budget", budget)}), plans=5)
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.position), {"effort": x.effort <= open_limit("budget", budget)}), plans=5)
 
 
-def _task(problem: Problem, plans: int) -> Task:
+def _build_task(problem: Problem, plans: int) -> Task:
     from bidual.tasks._lc3_envs import MountainCar
 
     # As in LC3 (ridge 0.01 there), but speeds in units of the fastest: else all are alike to a bandwidth of 1.3.
     model = KNR(fourier(100, 1.3, scales=(1.0, FASTEST, 1.0)), ridge=1e-4)
-    return Task(problem, None, model=model, env=MountainCar(), explorer=_explorer(plans), picture=_PICTURE)
+    return Task(problem, None, model=model, env=MountainCar(), explorer=_build_explorer(plans), picture=_PICTURE)
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(position=signal("next_obs[0]", LEFT, RIGHT), effort=signal(SQUARED, 0.0, 1.0))
 
 
-def _explorer(plans: int) -> "Controls":
+def _build_explorer(plans: int) -> "Controls":
     from bidual.loop.explorers import Controls, Corrective
     from bidual.planners.control import Mpc, Thompson, icem
 

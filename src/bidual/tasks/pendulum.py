@@ -24,34 +24,34 @@ def pendulum(horizon: int = 100) -> Task:
     """Minimise the sum of angle^2 + 0.1 speed^2 + 0.001 torque^2."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
-    return _task(Problem(cp.Minimize(x.distance + _EFFORT_COST * x.effort)), _explorer())
+    x = _build_signals().embedding(horizon, total=True)
+    return _build_task(Problem(cp.Minimize(x.distance + _EFFORT_COST * x.effort)), _build_explorer())
 
 
 def pendulum_effort(budget: float = 100.0, horizon: int = 100) -> Task:
     """Minimise the sum of angle^2 + 0.1 speed^2 with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _build_signals().embedding(horizon, total=True)
     problem = Problem(cp.Minimize(x.distance), {"effort": x.effort <= open_limit("budget", budget)})
-    return _task(problem, _frugal_explorer())
+    return _build_task(problem, _build_frugal_explorer())
 
 
-def _task(problem: Problem, explorer: "Controls") -> Task:
+def _build_task(problem: Problem, explorer: "Controls") -> Task:
     from bidual.tasks._control_envs import Pendulum
 
     phi = fourier(128, 1.5, scales=(1.0, 1.0, DENSE.fastest, DENSE.torque))
     return Task(problem, None, model=KNR(phi, ridge=1e-4), env=Pendulum(DENSE), explorer=explorer, picture=_PICTURE)
 
 
-def _signals() -> Computed:
+def _build_signals() -> Computed:
     return computed(
         distance=signal("arctan2(obs[1], obs[0]) ** 2 + 0.1 * obs[2] ** 2", 0.0, float(_DEAREST)),
         effort=signal(SQUARED, 0.0, DENSE.torque**2),
     )
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Mpc, Thompson, icem
 
@@ -61,7 +61,7 @@ def _explorer() -> "Controls":
     return Controls(Thompson(), icem(256, 8, deviation=1.0), Mpc(4, 50), rollouts=1)
 
 
-def _frugal_explorer() -> "Controls":
+def _build_frugal_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Chain, Descent, Mpc, Thompson, icem
 

@@ -30,43 +30,43 @@ def pendulum_sparse(cost: float = 0.1, horizon: int = 100) -> Task:
 
     if not (math.isfinite(cost) and cost >= 0):
         raise TaskError(f"cost={cost}: what a push costs must be a number of at least 0")
-    x = computed(reward=signal(_reward, 0.0, 1.0), push=signal(_push, 0.0, 1.0)).embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.reward - cost * x.push)))
+    x = computed(reward=signal(_compute_reward, 0.0, 1.0), push=signal(_push, 0.0, 1.0)).embedding(horizon, total=True)
+    return _build_task(Problem(cp.Maximize(x.reward - cost * x.push)))
 
 
 def pendulum_sparse_effort(budget: float = 20.0, horizon: int = 100) -> Task:
     """Maximise the sum of rewards near the top with an expected sum of torque^2 within `budget`."""
     import cvxpy as cp
 
-    signals = computed(reward=signal(_reward, 0.0, 1.0), effort=signal(SQUARED, 0.0, SPARSE.torque**2))
+    signals = computed(reward=signal(_compute_reward, 0.0, 1.0), effort=signal(SQUARED, 0.0, SPARSE.torque**2))
     x = signals.embedding(horizon, total=True)
-    return _task(Problem(cp.Maximize(x.reward), {"effort": x.effort <= open_limit("budget", budget)}))
+    return _build_task(Problem(cp.Maximize(x.reward), {"effort": x.effort <= open_limit("budget", budget)}))
 
 
-def tolerance(x: Float[Array, ""], low: float, high: float, margin: float) -> Float[Array, ""]:
+def compute_tolerance(x: Float[Array, ""], low: float, high: float, margin: float) -> Float[Array, ""]:
     """Return 1 between two ends, falling off like a normal density to 0.1 at the margin, as in DeepMind's suite."""
     beyond = jnp.maximum(jnp.maximum(low - x, x - high), 0.0) / margin
     return jnp.exp(math.log(_AT_MARGIN) * beyond**2)
 
 
-def _task(problem: Problem) -> Task:
+def _build_task(problem: Problem) -> Task:
     from bidual.tasks._control_envs import Pendulum
 
     # A ridge that says of what was never seen that it does not move: with a hundredth of it a single gentle episode
     # often tells the estimate how to get up, and nothing is left to explore.
     model = KNR(fourier(128, 1.5, scales=(1.0, 1.0, 10.0, SPARSE.torque)), ridge=1e-2)
-    return Task(problem, None, model=model, env=Pendulum(SPARSE), explorer=_explorer(), picture=_PICTURE)
+    return Task(problem, None, model=model, env=Pendulum(SPARSE), explorer=_build_explorer(), picture=_PICTURE)
 
 
-def _reward(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return tolerance(y[0], 0.95, 1.0, 0.1) * tolerance(y[2], -0.5, 0.5, 0.5)
+def _compute_reward(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
+    return compute_tolerance(y[0], 0.95, 1.0, 0.1) * compute_tolerance(y[2], -0.5, 0.5, 0.5)
 
 
 def _push(x: Float[Array, "3"], u: Float[Array, "1"], y: Float[Array, "3"]) -> Float[Array, ""]:
-    return 1.0 - tolerance(u[0], -0.1, 0.1, 0.1)
+    return 1.0 - compute_tolerance(u[0], -0.1, 0.1, 0.1)
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Hallucinated, Mpc, icem
 

@@ -23,21 +23,21 @@ def pendulum_spread(budget: float = 150.0, horizon: int = 100) -> Task:
 
     Least l2 distance of the mean nearness to twelve angles to that of a uniform angle.
     """
-    return _task(DENSE, budget, horizon)
+    return _build_task(DENSE, budget, horizon)
 
 
 def pendulum_sparse_spread(budget: float = 20.0, horizon: int = 60) -> Task:
     """Visit them with the pendulum of `pendulum-sparse`, whose controls are held for four steps of 1/80 s."""
-    return _task(SPARSE, budget, horizon)
+    return _build_task(SPARSE, budget, horizon)
 
 
-def centres() -> Float[np.ndarray, "p 2"]:
+def list_centres() -> Float[np.ndarray, "p 2"]:
     """Return cosine and sine of the twelve angles."""
     angles = 2 * np.pi * np.arange(ANGLES) / ANGLES
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def uniform_features() -> float:
+def compute_uniform_features() -> float:
     """Compute the mean nearness of a uniform angle to any of the angles: e^(-1/w^2) I_0(1/w^2), I_0 being Bessel's."""
     # |a - b|^2 = 2 - 2 cos(angle between them) on the circle; the mean of e^(k cos) is I_0(k).
     from scipy.special import ive
@@ -45,24 +45,26 @@ def uniform_features() -> float:
     return float(ive(0, 1 / WIDTH**2))
 
 
-def _task(law: PendulumLaw, budget: float, horizon: int) -> Task:
+def _build_task(law: PendulumLaw, budget: float, horizon: int) -> Task:
     import cvxpy as cp
 
     from bidual.tasks._control_envs import Pendulum
 
-    x = _signals(law).embedding(horizon, total=True)
-    apart = x.angles / horizon - uniform_features()
+    x = _build_signals(law).embedding(horizon, total=True)
+    apart = x.angles / horizon - compute_uniform_features()
     problem = Problem(cp.Minimize(cp.norm(apart)), {"effort": x.effort <= open_limit("budget", budget)})
     phi = fourier(128, 1.5, scales=(1.0, 1.0, min(law.fastest, 10.0), law.torque))
     picture = Picture(("cosine", "sine", "speed"), ("torque",), angle=(0, 1), seconds=law.repeat * law.dt)
-    return Task(problem, None, model=KNR(phi, ridge=1e-4), env=Pendulum(law), explorer=_explorer(), picture=picture)
+    return Task(
+        problem, None, model=KNR(phi, ridge=1e-4), env=Pendulum(law), explorer=_build_explorer(), picture=picture
+    )
 
 
-def _signals(law: PendulumLaw) -> Computed:
-    return computed(angles=rbf(centres(), WIDTH, of=(0, 1)), effort=signal(SQUARED, 0.0, law.torque**2))
+def _build_signals(law: PendulumLaw) -> Computed:
+    return computed(angles=rbf(list_centres(), WIDTH, of=(0, 1)), effort=signal(SQUARED, 0.0, law.torque**2))
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Feedback, Thompson, icem
 

@@ -30,7 +30,7 @@ def perturbation(budget: float = 0.35, horizon: int = 5, seed: int = 1) -> Task:
     mus = [_perturb(rng, (_RANK, _STATES)) for _ in range(horizon)]
     true = (rng.random((horizon, 2)) * _EACH).astype(np.int64)
     law = np.stack([phi[i] @ mu[j] for phi, mu, (i, j) in zip(phis, mus, true, strict=True)])
-    mdp = TabularMDP(law / law.sum(axis=-1, keepdims=True), _laws(rng, (_STATES,)), horizon)
+    mdp = TabularMDP(law / law.sum(axis=-1, keepdims=True), _draw_laws(rng, (_STATES,)), horizon)
 
     signals = rng.random((_SIGNALS, _STATES, _ACTIONS))
     x = mdp.embedding(first=signals[0], second=signals[1], third=signals[2], cost=rng.random((_STATES, _ACTIONS)))
@@ -42,10 +42,10 @@ def perturbation(budget: float = 0.35, horizon: int = 5, seed: int = 1) -> Task:
 
 def _perturb(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "8 ..."]:
     """Draw laws along the last axis, near a common base."""
-    return (1 - _FAR) * _laws(rng, shape) + _FAR * _laws(rng, (_EACH, *shape))
+    return (1 - _FAR) * _draw_laws(rng, shape) + _FAR * _draw_laws(rng, (_EACH, *shape))
 
 
-def _laws(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "..."]:
+def _draw_laws(rng: np.random.Generator, shape: Sequence[int]) -> Float[np.ndarray, "..."]:
     """Draw laws with some likely and many unlikely outcomes, from uniform numbers: generators keep these for ever."""
     weights = np.log1p(-rng.random(shape)) ** 2
     return weights / weights.sum(axis=-1, keepdims=True)

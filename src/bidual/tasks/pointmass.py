@@ -37,9 +37,9 @@ def pointmass(budget: float = 0.02, horizon: int = 30) -> Task:
     """Minimise the mean distance to the goal; the expected share of time in the obstacle must be within `budget`."""
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _build_signals().embedding(horizon, total=True)
     obstacle = x.obstacle / horizon <= open_limit("budget", budget)
-    return _task(Problem(cp.Minimize(x.distance / horizon), {"obstacle": obstacle}))
+    return _build_task(Problem(cp.Minimize(x.distance / horizon), {"obstacle": obstacle}))
 
 
 def pointmass_match(budget: float = 0.02, effort: float = 8.0, horizon: int = 30) -> Task:
@@ -49,64 +49,66 @@ def pointmass_match(budget: float = 0.02, effort: float = 8.0, horizon: int = 30
     """
     import cvxpy as cp
 
-    x = _signals().embedding(horizon, total=True)
+    x = _build_signals().embedding(horizon, total=True)
     limits = {
         "obstacle": x.obstacle / horizon <= open_limit("budget", budget),
         "effort": x.effort <= open_limit("effort", effort),
     }
-    return _task(Problem(cp.Minimize(cp.norm(x.places / horizon - expert_features(horizon))), limits))
+    return _build_task(Problem(cp.Minimize(cp.norm(x.places / horizon - compute_expert_features(horizon))), limits))
 
 
-def expert_path(horizon: int) -> Float[np.ndarray, "H 2"]:
+def trace_expert_path(horizon: int) -> Float[np.ndarray, "H 2"]:
     """Compute the expert's position after every step: on half an ellipse from the start to the goal."""
     angle = np.pi * np.arange(1, horizon + 1) / horizon
     return np.stack([1 - np.cos(angle), 0.45 * np.sin(angle)], axis=1)
 
 
-def expert_features(horizon: int) -> Float[np.ndarray, "p"]:
+def compute_expert_features(horizon: int) -> Float[np.ndarray, "p"]:
     """Compute the mean place features along that path."""
-    offsets = expert_path(horizon)[:, None] - centres()
+    offsets = trace_expert_path(horizon)[:, None] - list_centres()
     return np.exp(-0.5 * (offsets**2).sum(axis=-1) / WIDTH**2).mean(axis=0)
 
 
-def centres() -> Float[np.ndarray, "p 2"]:
+def list_centres() -> Float[np.ndarray, "p 2"]:
     """Return the centres of the bumps: a grid of 5 x 4 places around the way."""
     x, y = np.meshgrid(np.linspace(0.0, 2.0, 5), np.linspace(-0.5, 1.0, 4), indexing="ij")
     return np.stack([x.ravel(), y.ravel()], axis=1)
 
 
-def _task(problem: Problem) -> Task:
+def _build_task(problem: Problem) -> Task:
     from bidual.tasks._control_envs import PointMass
 
     # Drag and wind are alike everywhere, which the learner does not know: places are on a scale of 4.
     phi = fourier(128, 2.0, scales=(_FARTHEST, _FARTHEST, 2.0, 2.0, 1.0, 1.0))
-    return Task(problem, None, model=KNR(phi, ridge=1e-3), env=PointMass(NOISE), explorer=_explorer(), picture=_PICTURE)
-
-
-def _signals() -> Computed:
-    return computed(
-        distance=signal(_distance, 0.0, _FARTHEST),
-        effort=signal(SQUARED, 0.0, 2.0),
-        obstacle=signal(_obstacle, 0.0, 1.0),
-        places=rbf(centres(), WIDTH, of=(0, 1)),
+    return Task(
+        problem, None, model=KNR(phi, ridge=1e-3), env=PointMass(NOISE), explorer=_build_explorer(), picture=_PICTURE
     )
 
 
-def _distance(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
-    return _length(y[:2] - jnp.asarray(GOAL))
+def _build_signals() -> Computed:
+    return computed(
+        distance=signal(_compute_distance, 0.0, _FARTHEST),
+        effort=signal(SQUARED, 0.0, 2.0),
+        obstacle=signal(_compute_obstacle, 0.0, 1.0),
+        places=rbf(list_centres(), WIDTH, of=(0, 1)),
+    )
 
 
-def _obstacle(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
+def _compute_distance(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
+    return _compute_length(y[:2] - jnp.asarray(GOAL))
+
+
+def _compute_obstacle(x: Float[Array, "4"], u: Float[Array, "2"], y: Float[Array, "4"]) -> Float[Array, ""]:
     """Return about 1 inside and 0 outside, with a slope that plans can follow."""
     *centre, radius = OBSTACLE
-    return jax.nn.sigmoid((radius - _length(y[:2] - jnp.asarray(centre))) / _SOFT)
+    return jax.nn.sigmoid((radius - _compute_length(y[:2] - jnp.asarray(centre))) / _SOFT)
 
 
-def _length(offset: Float[Array, "2"]) -> Float[Array, ""]:
+def _compute_length(offset: Float[Array, "2"]) -> Float[Array, ""]:
     return jnp.sqrt(offset @ offset + 1e-6)  # differentiable at 0
 
 
-def _explorer() -> "Controls":
+def _build_explorer() -> "Controls":
     from bidual.loop.explorers import Controls
     from bidual.planners.control import Feedback, Thompson, icem
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bidual.problem.modelling import Problem
-from bidual.tasks._gridworld import MOVES, neighbours, slippery
+from bidual.tasks._gridworld import MOVES, find_neighbours, make_slippery
 from bidual.tasks._task import Entry, Grid, Task, open_limit
 from bidual.world.mdp import TabularMDP
 
@@ -27,18 +27,18 @@ def rover(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
     """
     import cvxpy as cp
 
-    mdp, grid, reward, cost = rover_world(slip, horizon)
+    mdp, grid, reward, cost = build_rover_world(slip, horizon)
     x = mdp.embedding(reward=reward, cost=cost)
     limit = open_limit("budget", budget)
     problem = Problem(cp.Maximize(cp.sum(x.reward)), {"pits": cp.sum(x.cost) <= limit})
     return Task(problem, mdp, grid)
 
 
-def rover_world(slip: float, horizon: int) -> tuple[TabularMDP, Grid, np.ndarray, np.ndarray]:
+def build_rover_world(slip: float, horizon: int) -> tuple[TabularMDP, Grid, np.ndarray, np.ndarray]:
     """Build the model, its map, and reward and cost on arrival."""
     cells = np.array(list("".join(MAP)))
     pit, end = cells == "P", (cells == "P") | (cells == "G")
-    transitions = slippery(neighbours(MAP), slip)
+    transitions = make_slippery(find_neighbours(MAP), slip)
     transitions[end] = np.eye(len(cells))[end][:, None, :]
     goal_reward = np.where(end[:, None, None], 1 / horizon, end[None, None, :].astype(float))
     reward = np.broadcast_to(goal_reward, transitions.shape)

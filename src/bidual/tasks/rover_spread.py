@@ -4,14 +4,14 @@ import numpy as np
 
 from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task
-from bidual.tasks.rover import rover_world
+from bidual.tasks.rover import build_rover_world
 
 
 def rover_entropy(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Task:
     """Maximise the entropy, in nats, of the time-averaged visits, with an expected cost of pits of at most `budget`."""
     import cvxpy as cp
 
-    mdp, grid, _, cost = rover_world(slip, horizon)
+    mdp, grid, _, cost = build_rover_world(slip, horizon)
     x = mdp.embedding(visits=True, cost=cost)
     limit = cp.Parameter(name="budget", value=budget)
     law = cp.sum(x.visits, axis=0) / horizon
@@ -25,7 +25,7 @@ def rover_match(budget: float = 0.3, slip: float = 0.1, horizon: int = 30) -> Ta
     """
     import cvxpy as cp
 
-    mdp, grid, _, cost = rover_world(slip, horizon)
+    mdp, grid, _, cost = build_rover_world(slip, horizon)
     x = mdp.embedding(visits=True, cost=cost)
     limit = cp.Parameter(name="budget", value=budget)
     width = len(grid.rows[0])

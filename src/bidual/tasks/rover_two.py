@@ -4,14 +4,14 @@ import numpy as np
 
 from bidual.problem.modelling import Problem
 from bidual.tasks._task import Entry, Task, open_limit
-from bidual.tasks.rover import rover_world
+from bidual.tasks.rover import build_rover_world
 
 
 def rover_two(budget: float = 0.3, quadrant: float = 0.06, slip: float = 0.1, horizon: int = 30) -> Task:
     """Maximise reward with pits at most `budget` and at most `quadrant` expected steps in the quadrant."""
     import cvxpy as cp
 
-    mdp, grid, reward, cost = rover_world(slip, horizon)
+    mdp, grid, reward, cost = build_rover_world(slip, horizon)
     inside = np.zeros((8, 8))
     inside[:4, 4:] = 1.0
     x = mdp.embedding(reward=reward, cost=cost, inside=inside.ravel())

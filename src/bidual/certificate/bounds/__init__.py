@@ -1,16 +1,11 @@
 """Bounds on expectations from averages over episodes, each with its theorem and its assumptions."""
 
-from bidual.certificate.bounds._betting import interval as interval
-from bidual.certificate.bounds._betting import lower as lower
-from bidual.certificate.bounds._betting import upper as upper
-from bidual.certificate.bounds._differences import entropy_change as entropy_change
-from bidual.certificate.bounds._differences import jensen as jensen
-from bidual.certificate.bounds._differences import lipschitz_change as lipschitz_change
-from bidual.certificate.bounds._executed import Executed as Executed
-from bidual.certificate.bounds._range import Range as Range
-from bidual.certificate.bounds._restarts import Restarts as Restarts
-from bidual.certificate.bounds._split import Alone as Alone
-from bidual.certificate.bounds._split import Split as Split
+from bidual.certificate.bounds._betting import interval, lower, upper
+from bidual.certificate.bounds._differences import bound_entropy_change, bound_lipschitz_change, jensen
+from bidual.certificate.bounds._executed import Executed
+from bidual.certificate.bounds._range import Range
+from bidual.certificate.bounds._restarts import Restarts
+from bidual.certificate.bounds._split import Alone, Split
 
 __all__ = [
     "interval",

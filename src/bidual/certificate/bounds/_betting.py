@@ -79,18 +79,18 @@ def _find_smallest_refuted(z: Float[np.ndarray, "n"], delta: float, uniform: boo
     """
     if not len(z):
         return 1.0
-    bets = _bets(z, delta, uniform)
+    bets = _compute_bets(z, delta, uniform)
     inside, refuted = 0.0, 1.0
     for _ in range(HALVINGS):
         m = (inside + refuted) / 2
-        if _log_capital(z, bets, m) >= -math.log(delta):
+        if _compute_log_capital(z, bets, m) >= -math.log(delta):
             refuted = m
         else:
             inside = m
     return refuted
 
 
-def _log_capital(z: Float[np.ndarray, "n"], bets: Float[np.ndarray, "k n"], m: float) -> float:
+def _compute_log_capital(z: Float[np.ndarray, "n"], bets: Float[np.ndarray, "k n"], m: float) -> float:
     """Compute the logarithm of the largest capital over time, less the rounding of `n` additions.
 
     The capital is the average over the kinds of bets: a mean of martingales is one, and grows with m like each.
@@ -101,7 +101,7 @@ def _log_capital(z: Float[np.ndarray, "n"], bets: Float[np.ndarray, "k n"], m: f
     return float(np.max(capital) - (len(z) + 8) * EPS * size - 8 * EPS * (kinds - 1) * (1 + size))
 
 
-def _bets(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> Float[np.ndarray, "k n"]:
+def _compute_bets(z: Float[np.ndarray, "n"], delta: float, uniform: bool) -> Float[np.ndarray, "k n"]:
     """Compute sqrt(2 log(1/delta) / (n variance)), the best bets for n samples, with the variance of the past ones.
 
     The estimates begin with one imagined sample: the mean 1/2, the variance 1/4. Where bounds are to hold for every

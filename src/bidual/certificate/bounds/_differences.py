@@ -33,7 +33,7 @@ def jensen(value_at_average: float, n: int, change: float, delta: float) -> floa
     return value_at_average + radius + 4 * EPS * (abs(value_at_average) + radius)
 
 
-def lipschitz_change(lipschitz: float, diameter: float, n: int) -> float:
+def bound_lipschitz_change(lipschitz: float, diameter: float, n: int) -> float:
     """Bound the change from one of n episodes: two episodes differ by at most `diameter`, so averages by 1/n of it.
 
     Both numbers must be in the same norm.
@@ -44,7 +44,7 @@ def lipschitz_change(lipschitz: float, diameter: float, n: int) -> float:
     return lipschitz * diameter / n
 
 
-def entropy_change(num_cells: int, n: int) -> float:
+def bound_entropy_change(num_cells: int, n: int) -> float:
     """Bound the change from one of n episodes in the Shannon entropy, in nats, of their averaged distribution.
 
     Each episode is a distribution over `num_cells` cells; replacing one moves the average by at most t = 1/n in total

@@ -44,7 +44,7 @@ for _array in (LAMBDAS, LOG_WEIGHTS, PSI):
     _array.flags.writeable = False
 
 
-def boundary(variation: Float[np.ndarray, "r"], delta: float) -> Float[np.ndarray, "r"]:
+def compute_boundary(variation: Float[np.ndarray, "r"], delta: float) -> Float[np.ndarray, "r"]:
     """Compute the S at which the mixture reaches 1 / delta, for every V in `variation`; never below it.
 
     The logarithm of the mixture is convex and increasing in S. Newton's method from the right therefore stays on the
@@ -118,6 +118,6 @@ class Executed:
         # `count` additions of numbers below 1 round the sum by count^2 eps / 2; that of squares likewise, and the
         # boundary grows by at most 1.5 times what it grows by.
         rounding = 2 * self.count * EPS
-        below = boundary(self.variation, delta_lower) / self.count + rounding
-        above = boundary(self.variation, delta_upper) / self.count + rounding
+        below = compute_boundary(self.variation, delta_lower) / self.count + rounding
+        above = compute_boundary(self.variation, delta_upper) / self.count + rounding
         return self.range.outward(mean - below, mean + above)

@@ -37,16 +37,16 @@ class Split:
 
     def evaluation(self, round: int, functionals: int) -> tuple[float, float]:
         """Return the shares of fresh episodes of one policy in round 1, 2, ...: of its lower and its upper bound."""
-        each = self.delta * 3 / 8 * share(round) * 2 / _sides(functionals)
+        each = self.delta * 3 / 8 * share(round) * 2 / _count_sides(functionals)
         return each / 10, each * 9 / 10
 
     def mixture(self, functionals: int) -> float:
         """Return the share of the uniform mixture of all executed policies, at all times."""
-        return self.delta / 16 / _sides(functionals)
+        return self.delta / 16 / _count_sides(functionals)
 
     def last_half(self, functionals: int) -> float:
         """Return the share of the mixture of the last half, at all times; `Restarts` divides it further."""
-        return self.delta / 16 / _sides(functionals)
+        return self.delta / 16 / _count_sides(functionals)
 
 
 @final
@@ -64,7 +64,7 @@ class Alone:
         """Return the shares of the lower and the upper bound."""
         if round != 1:
             raise ProblemError(f"all of delta is for one round; got round {round!r}")
-        each = self.delta / _sides(functionals)
+        each = self.delta / _count_sides(functionals)
         return each, each
 
 
@@ -84,7 +84,7 @@ def check_delta(name: str, delta: float) -> None:
         )
 
 
-def _sides(functionals: int) -> int:
+def _count_sides(functionals: int) -> int:
     if functionals < 1:
         raise ProblemError(
             f"the number of functionals must be at least 1; got {functionals!r}: count the objective and each "

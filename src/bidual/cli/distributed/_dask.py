@@ -66,7 +66,8 @@ class _Cluster(Executor):
 
 
 def _connect(address: str) -> Executor:
-    Client, _ = _classes()
+    """Connect to a scheduler that runs already; raise `TaskError` where none answers or workers share a process."""
+    Client, _ = _import_classes()
     try:
         client = Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -86,7 +87,8 @@ def _connect(address: str) -> Executor:
 
 
 def _start_cluster(workers: int) -> Executor:
-    Client, LocalCluster = _classes()
+    """Start workers on this machine, one thread each, that are not forked."""
+    Client, LocalCluster = _import_classes()
     import dask.config
 
     settings = {
@@ -108,7 +110,7 @@ def _start_cluster(workers: int) -> Executor:
     return _Cluster(Client(cluster, set_as_default=False), cluster)
 
 
-def _classes() -> "tuple[type[Client], type[LocalCluster]]":
+def _import_classes() -> "tuple[type[Client], type[LocalCluster]]":
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:

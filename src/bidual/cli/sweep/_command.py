@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from bidual.cli.sweep._jobs import check_jobs, read_finished
     from bidual.cli.sweep._spec import read_spec
 
-    workers = _workers(args)
+    workers = _open_workers(args)
     spec = read_spec(args.spec, args.out, args.checkpoint_every)
     check_jobs(spec.jobs)
     before = read_finished(spec.out, spec.jobs)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     records = _run_jobs(spec, before, left, _open_pool(args, workers, len(left)))
     _report(args, spec, records, time.perf_counter() - started)
-    return _exit_code(records)
+    return _choose_exit_code(records)
 
 
 def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", crew: "WorkerPool") -> "list[JobRecord]":
@@ -72,7 +72,7 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
 
     from bidual.cli.distributed import distribute
     from bidual.cli.sweep._jobs import JobRecord, run_job
-    from bidual.cli.sweep._progress import sweep_progress
+    from bidual.cli.sweep._progress import open_sweep_progress
 
     if before:
         report(f"{len(before)} of {len(spec.jobs)} cells were finished before")
@@ -81,7 +81,7 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
         with (
             remember_interrupts() as raise_lost,
             closing(distribute(run_job, left, crew)) as outcomes,
-            sweep_progress(spec.out, spec.jobs, before) as tell,
+            open_sweep_progress(spec.out, spec.jobs, before) as tell,
         ):
             for outcome in outcomes:
                 job = left[outcome.place]
@@ -98,7 +98,8 @@ def _run_jobs(spec: "Spec", before: "list[JobRecord]", left: "Sequence[Job]", cr
     return [records[job.name] for job in spec.jobs]
 
 
-def _workers(args: argparse.Namespace) -> int:
+def _open_workers(args: argparse.Namespace) -> int:
+    """Read the number of processes: by default as many as this process may use cores."""
     import os
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -122,7 +123,7 @@ def _open_pool(args: argparse.Namespace, workers: int, jobs: int) -> "WorkerPool
 
 def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Job]", workers: int) -> int:
     """Print the plan: the status of every job, and an estimate of the time."""
-    from bidual.cli._progress import duration
+    from bidual.cli._progress import format_duration
     from bidual.cli.sweep._estimate import estimate_time
     from bidual.cli.sweep._jobs import read_entries
 
@@ -152,13 +153,14 @@ def _plan(args: argparse.Namespace, spec: "Spec", left: "Sequence[Job]", workers
     show("\n".join(f"{name:{width}}  {status}" for name, status in rows))
     show(f"{len(rows)} cells, {len(rows) - len(left)} of them finished; they are in {spec.out}")
     if left:
-        time_ = "no estimate" if estimate.seconds is None else f"about {duration(estimate.seconds)}"
+        time_ = "no estimate" if estimate.seconds is None else f"about {format_duration(estimate.seconds)}"
         show(f"{time_} for the {len(left)} that are left on {workers} workers: an estimate, which rests on")
         show("\n".join(f"  {source}" for source in estimate.sources))
     return 0
 
 
 def _report(args: argparse.Namespace, spec: "Spec", records: "Sequence[JobRecord]", seconds: float) -> None:
+    """Print the table of a sweep, or its JSON, and the files that were written."""
     from bidual._base.version import __version__
     from bidual.cli.sweep._summary import format_table, summarise_jobs, write_curves
 
@@ -187,7 +189,7 @@ def _print_json(content: dict[str, Any]) -> None:
     show(json.dumps(content, indent=2, allow_nan=False))
 
 
-def _exit_code(records: "Sequence[JobRecord]") -> int:
+def _choose_exit_code(records: "Sequence[JobRecord]") -> int:
     """Return the exit code: failed jobs are a failure; a failed store has its own code, because all jobs need it."""
     codes = {record.failure.exit_code for record in records if record.failure is not None}
     return _STORE if _STORE in codes else _FAILED if codes else 0

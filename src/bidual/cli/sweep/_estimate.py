@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from bidual._base.errors import BidualError
-from bidual.cli._options import Options, learn_with_options, unknown_of
+from bidual.cli._options import Options, learn_with_options, load_declared
 from bidual.cli.sweep._jobs import Job, read_entries
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def estimate_time(out: Path, left: Sequence[Job], workers: int) -> Estimate:
     starting, working, sources, unknown = 0.0, 0.0, [], False
     for target, own in mine.items():
         try:
-            pace = _average_stored_paces(target, entries) or _pilot_pace(own[0])
+            pace = _average_stored_paces(target, entries) or _time_pilot(own[0])
         except BidualError as error:
             unknown = True
             sources.append(f"{Path(target).name}: no estimate: {error}")
@@ -77,7 +77,7 @@ def _list_paces(target: str, entries: "Iterable[RunEntry]") -> Iterable[float]:
             yield entry.result["seconds"] / max(entry.result["episodes"], 1)
 
 
-def _pilot_pace(job: Job) -> Pace:
+def _time_pilot(job: Job) -> Pace:
     """Run a pilot twice: the first run compiles, the second is timed. Nothing of it is kept."""
     options = replace(job.options, episodes=_PILOT, evaluation=_PILOT // 3, stop_gap=None)
     with tempfile.TemporaryDirectory() as folder:
@@ -90,5 +90,5 @@ def _time_run(options: Options, folder: Path) -> float:
 
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):
-        learn_with_options(options, unknown_of(options), run=Folder(folder))
+        learn_with_options(options, load_declared(options), run=Folder(folder))
     return time.perf_counter() - started

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from bidual._base.errors import BidualError, RunError, TaskError
-from bidual.cli._options import Options, learn_with_options, unknown_of
+from bidual.cli._options import Options, learn_with_options, load_declared
 
 if TYPE_CHECKING:
     from bidual.cli.distributed import Failure
@@ -71,7 +71,7 @@ def run_job(job: Job) -> dict[str, Any]:
     options = job.options
     run = Folder(job.folder, resume=True, every=job.every, task=options.target, options=options.to_dict())
     with contextlib.redirect_stdout(sys.stderr):
-        target = unknown_of(options)
+        target = load_declared(options)
         return retry_while_busy(lambda: learn_with_options(options, target, run=run), _PATIENCE).to_dict()
 
 
@@ -101,7 +101,7 @@ def check_jobs(jobs: Iterable[Job]) -> None:
 
 def _check_target(options: Options) -> None:
     if not options.target.endswith(".py"):
-        unknown_of(options)
+        load_declared(options)
     elif not Path(options.target).is_file():
         raise TaskError(f"there is no file {options.target}; 'bidual new FILE.py' writes an example")
 
@@ -137,7 +137,7 @@ def _is_begun(job: Job, entry: "RunEntry | None") -> bool:
         return False
     manifest = read_manifest(job.folder) if entry is None else entry.manifest
     then, now = manifest["options"], job.options.to_dict()
-    differ = [name for name in {**then, **now} if then.get(name, _default(name)) != now.get(name)]
+    differ = [name for name in {**then, **now} if then.get(name, _find_default(name)) != now.get(name)]
     if differ == ["episodes"] and now["episodes"] > then["episodes"]:
         return True  # more of the same: it goes on
     if differ:
@@ -149,6 +149,6 @@ def _is_begun(job: Job, entry: "RunEntry | None") -> bool:
     return True
 
 
-def _default(name: str) -> object:
+def _find_default(name: str) -> object:
     """Return the default of an option that an older run was started without."""
     return getattr(Options, name, None)

@@ -22,7 +22,7 @@ _AROUND = 6  # lines that are not cells
 
 
 @contextmanager
-def sweep_progress(
+def open_sweep_progress(
     out: Path, jobs: Sequence[Job], before: Sequence[JobRecord]
 ) -> Iterator[Callable[[JobRecord], None]]:
     """Yield a function that takes the record of every ended job; `before` are those that were finished at the start."""
@@ -86,9 +86,10 @@ class _Live:
         return [record for record in self._ended.values() if record.failure is not None]
 
     def render(self) -> "Table":
+        """Draw the table of the running and the ended jobs."""
         from rich.table import Table
 
-        ended, running, failed = list(self._ended.values()), self._running(), self.failed()
+        ended, running, failed = list(self._ended.values()), self._read_running(), self.failed()
         left = len(self._cells) - len(ended) - len(running)
         title = f"{len(ended) - len(failed)} done, {len(running)} running, {len(failed)} failed, {left} left"
         table = Table(title=f"{title}, {time.monotonic() - self._started:.0f} s", title_justify="left", box=None)
@@ -105,7 +106,7 @@ class _Live:
             table.add_row(one.name, status, "", *numbers, style="bold")
         return table
 
-    def _running(self) -> "list[Listed]":
+    def _read_running(self) -> "list[Listed]":
         """Read the running jobs; a database that is missing or broken is no reason to stop drawing."""
         from bidual.learning.runs import listed
 

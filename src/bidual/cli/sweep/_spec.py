@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from bidual._base.errors import TaskError
-from bidual.cli._options import Options, default_episodes
+from bidual.cli._options import Options, find_default_episodes
 from bidual.cli.sweep._jobs import Job
-from bidual.cli.sweep._values import check_distinct, check_known, check_setting, list_of, option
+from bidual.cli.sweep._values import check_distinct, check_known, check_option, check_setting, list_of
 
 _OWN = ("tasks", "seeds", "out", "grid", "set")
 _INSTEAD = {"seed": "seeds", "target": "tasks", "task": "tasks", "settings": "[set]"}
@@ -59,9 +59,9 @@ class _Task(NamedTuple):
 def read_spec(path: Path, out: Path | None = None, every: int | None = None) -> Spec:
     """Read the sweep that a file describes; `out` takes precedence over the file's folder."""
     table = _parse(path)
-    check_known(path, "", table, [*_OWN, *options_for_all()], _INSTEAD)
-    single = {key: option(path, key, table[key], "[grid]") for key in options_for_all() if key in table}
-    grid = _grid(path, table, single)
+    check_known(path, "", table, [*_OWN, *list_options()], _INSTEAD)
+    single = {key: check_option(path, key, table[key], "[grid]") for key in list_options() if key in table}
+    grid = _read_grid(path, table, single)
     seeds = _read_seeds(path, table.get("seeds", 1))
     folder = Path(out or _read_text(path, table, "out") or Path("runs") / path.stem).absolute()
     jobs, tasks = [], _read_tasks(path, table)
@@ -69,14 +69,14 @@ def read_spec(path: Path, out: Path | None = None, every: int | None = None) -> 
     if cells > _MOST:
         raise TaskError(f"{path} stands for {cells} cells, and a sweep has at most {_MOST}: make several of it")
     for task in tasks:
-        for combination in _combinations((*grid, *task.axes)):
+        for combination in _combine_axes((*grid, *task.axes)):
             for seed in seeds:
-                jobs.append(_job(folder, task, single, combination, seed, every))
+                jobs.append(_create_job(folder, task, single, combination, seed, every))
     _check_names(path, jobs)
     return Spec(folder, tuple(jobs))
 
 
-def options_for_all() -> list[str]:
+def list_options() -> list[str]:
     """List the options of a run that a sweep may set: all but those that have a place of their own."""
     return [name for name in Options.__dataclass_fields__ if name not in _INSTEAD]
 
@@ -96,15 +96,15 @@ def _parse(path: Path) -> dict[str, Any]:
         raise TaskError(f"{path} is not valid TOML: {error}") from None
 
 
-def _grid(path: Path, table: Mapping[str, Any], single: Mapping[str, object]) -> tuple[_Axis, ...]:
+def _read_grid(path: Path, table: Mapping[str, Any], single: Mapping[str, object]) -> tuple[_Axis, ...]:
     grid = _read_subtable(path, table, "grid")
-    check_known(path, "[grid] ", grid, options_for_all(), _INSTEAD)
+    check_known(path, "[grid] ", grid, list_options(), _INSTEAD)
     axes = []
     for key, values in grid.items():
         if key in single:
             raise TaskError(f"{path}: {key} is given twice, for all cells and in [grid]: keep one of them")
         many = list_of(path, f"[grid] {key}", values, f"write {key} = ... above [grid] for a single value")
-        read = [option(path, f"[grid] {key}", value, None) for value in many]
+        read = [check_option(path, f"[grid] {key}", value, None) for value in many]
         axes.append(_Axis(key, check_distinct(path, f"[grid] {key}", read), named=True))
     return tuple(axes)
 
@@ -160,12 +160,12 @@ def _read_settings(path: Path, given: Mapping[str, object]) -> tuple[_Axis, ...]
     return tuple(axes)
 
 
-def _combinations(axes: Sequence[_Axis]) -> list[list[tuple[_Axis, Any]]]:
+def _combine_axes(axes: Sequence[_Axis]) -> list[list[tuple[_Axis, Any]]]:
     """Combine every value of an axis with every value of the others."""
     return [list(zip(axes, values, strict=True)) for values in itertools.product(*(axis.values for axis in axes))]
 
 
-def _job(
+def _create_job(
     out: Path,
     task: _Task,
     single: Mapping[str, Any],
@@ -176,10 +176,10 @@ def _job(
     """Create a job: axes that end in an equals sign are parameters of the task, the others are options."""
     settings = tuple(f"{axis.key}{value}" for axis, value in combination if axis.key.endswith("="))
     chosen = {axis.key: value for axis, value in combination if not axis.key.endswith("=")}
-    given = {"episodes": default_episodes(task.target), **single, **chosen}
+    given = {"episodes": find_default_episodes(task.target), **single, **chosen}
     options = Options(target=task.target, settings=settings, seed=seed, **given)
     parts = [f"{axis.key.removesuffix('=')}={_format_value(value)}" for axis, value in combination if axis.named]
-    group = _safe_name("_".join([task.label, *parts]))
+    group = _make_safe_name("_".join([task.label, *parts]))
     name = f"{group}_seed={seed}"
     return Job(name, group, out / name, options, every)
 
@@ -188,7 +188,7 @@ def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _safe_name(name: str) -> str:
+def _make_safe_name(name: str) -> str:
     """Return a text as a file name that is valid everywhere, and not too long."""
     safe = re.sub(r"[^A-Za-z0-9._=+-]", "-", name).lstrip(".-")
     if len(safe) <= _LONGEST:

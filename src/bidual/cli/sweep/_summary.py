@@ -66,6 +66,7 @@ def _align(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _summarise_group(group: str, records: Sequence[JobRecord]) -> SummaryLine:
+    """Summarise the jobs of a cell: how many ended, and how their results spread."""
     done = [record for record in records if record.result is not None]
     results = [record.result for record in done if record.result is not None]
     values = [result["value"] for result in results if result["value"] is not None]

@@ -17,7 +17,7 @@ _CHOICES = {"support": ("declared", "unknown"), "explorer": EXPLORERS, "dual": D
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
-def option(path: Path, where: str, value: object, lists: str | None) -> bool | int | float | str:
+def check_option(path: Path, where: str, value: object, lists: str | None) -> bool | int | float | str:
     """Check an option of `bidual learn`, named at the end of `where`; `lists` is the place for several values."""
     key = where.split()[-1]
     if isinstance(value, list) and lists is not None:

@@ -7,17 +7,17 @@ from bidual.learning.outputs._functionals import (
     Collector,
     Corners,
     Functionals,
-    corners,
+    collect_functionals,
+    construct_corners,
     estimate_executed,
     estimate_in_model,
     estimate_policy,
-    fresh_episodes,
-    functionals,
-    spans_of,
+    list_spans,
+    run_fresh_episodes,
 )
 from bidual.learning.outputs._regret import Regret, compute_regret
 from bidual.learning.outputs._regulated import Regulated
-from bidual.learning.outputs._samples import Payments, Sums, mean_embedding
+from bidual.learning.outputs._samples import Payments, Sums, average_embedding
 
 # Classes of stored states, by their names in files, which never change.
 STORED = {

@@ -12,9 +12,9 @@ import numpy as np
 
 from bidual.certificate import Record, lower_bound
 from bidual.dual import Duals, FullyCorrective, Reply
-from bidual.loop.primal_dual import Iteration, corrective_loop, primal_dual
+from bidual.loop.primal_dual import Iteration, primal_dual, run_corrective
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge, Counts, Latents
-from bidual.planners import BackwardInduction, optimistic_planner_for
+from bidual.planners import BackwardInduction, choose_optimistic_planner
 from bidual.planners.control import RiccatiOptimist
 from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram
 from bidual.solving.result import record_of
@@ -104,6 +104,7 @@ class FinalBound:
         return DualBound(lower, None, record, None, plans, knowledge)
 
     def _solve(self, loop: Iterator[Iteration[Any]]) -> tuple[Duals[Any], int]:
+        """Run a loop until its bounds close, prove a conflict or the time is over; return the duals and the plans."""
         started, turn = time.perf_counter(), None
         for turn in loop:
             duals = turn.duals
@@ -123,10 +124,10 @@ def _choose_loop(program: AbstractProgram, knowledge: AbstractCounted) -> Iterat
     psi, model, planner = (
         knowledge.layout,
         knowledge.confidence_set,
-        optimistic_planner_for(knowledge.confidence_set, _NODES),
+        choose_optimistic_planner(knowledge.confidence_set, _NODES),
     )
     known = () if program.curved is None else _start_uniform(program.curved, knowledge)
-    return corrective_loop(program, psi, model, planner, known)
+    return run_corrective(program, psi, model, planner, known)
 
 
 def _start_uniform(program: ConvexProgram, knowledge: AbstractCounted) -> tuple[Reply, ...]:

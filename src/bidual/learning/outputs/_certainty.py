@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.names import UNNAMED, Names
-from bidual.certificate import Record, multipliers
+from bidual.certificate import Record, read_multipliers
 from bidual.certificate.rounding import with_rounding
 from bidual.models import AbstractCounted, known
 from bidual.planners import BackwardInduction
@@ -153,16 +153,16 @@ def _build_policy(
         mdp=instance.mdp,
         embedding=embedding_of(instance.mdp, instance.psi, table),
         visits=visits_of(instance.mdp, table),
-        gamma=_multipliers(program, found),
+        gamma=_compute_multipliers(program, found),
         plans=found.plans,
         auxiliary=found.duals.auxiliary,
     )
     return returned, table
 
 
-def _multipliers(program: AbstractProgram, found: Search) -> Float[np.ndarray, "m"] | None:
+def _compute_multipliers(program: AbstractProgram, found: Search) -> Float[np.ndarray, "m"] | None:
     """Compute the multipliers of the constraints in the model, where there are any."""
     bound = found.duals.optimum
     if not np.isfinite(bound.value) or not found.duals.feasible:
         return None
-    return multipliers(program, Record(bound.gamma, 1.0, bound.point))
+    return read_multipliers(program, Record(bound.gamma, 1.0, bound.point))

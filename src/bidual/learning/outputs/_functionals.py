@@ -20,11 +20,11 @@ from bidual.certificate import (
     evaluate_at,
 )
 from bidual.certificate.bounds import Alone, Split
-from bidual.learning.outputs._samples import Payments, mean_embedding
+from bidual.learning.outputs._samples import Payments, average_embedding
 from bidual.models import AbstractKnowledge
 from bidual.planners import ExtendedValueIteration
 from bidual.problem.convex import AbstractProgram, ConvexProgram
-from bidual.problem.modelling import Problem, linear_part
+from bidual.problem.modelling import Problem, extract_linear_part
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.policies import AbstractPolicy
 
@@ -43,9 +43,9 @@ class Functionals:
     high: Float[np.ndarray, "r"]
 
 
-def functionals(problem: Problem, program: AbstractProgram, knowledge: AbstractKnowledge) -> Functionals:
+def collect_functionals(problem: Problem, program: AbstractProgram, knowledge: AbstractKnowledge) -> Functionals:
     """Collect the functionals that can be averaged over episodes, with ranges from declared bounds."""
-    rows, constants, numbers = _linear_rows(problem, program)
+    rows, constants, numbers = _collect_linear_rows(problem, program)
     low, high = compute_ranges(rows, knowledge)
     bounded = np.isfinite(low) & np.isfinite(high)
     rows, constants, numbers, low, high = (part[bounded] for part in (rows, constants, numbers, low, high))
@@ -53,14 +53,15 @@ def functionals(problem: Problem, program: AbstractProgram, knowledge: AbstractK
     return Functionals(payments, numbers, low + constants, high + constants)
 
 
-def _linear_rows(
+def _collect_linear_rows(
     problem: Problem, program: AbstractProgram
 ) -> tuple[Float[np.ndarray, "r H d"], Float[np.ndarray, "r"], Int[np.ndarray, "r"]]:
+    """Return the linear functionals among objective and constraints: rows, constants and numbers."""
     if program.linear is not None:
         rows, constants = program.linear.functionals()
         return rows, constants, np.arange(len(rows))
     x = problem.embedding
-    part = linear_part(problem)
+    part = extract_linear_part(problem)
     if part is None:
         return np.zeros((0, x.horizon, x.features.dimension)), np.zeros(0), np.zeros(0, dtype=np.int64)
     straight, names = part
@@ -117,7 +118,7 @@ class Corners:
         return Spans(np.arange(self.low.size), self.low, self.high)
 
 
-def corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners | None:
+def construct_corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners | None:
     """Construct the corners; None for linear problems, and for those with too many numbers or unbounded ones."""
     few = program.over_few_numbers(MOST_NUMBERS)
     if few is None:
@@ -130,10 +131,10 @@ def corners(program: AbstractProgram, knowledge: AbstractKnowledge) -> Corners |
     return Corners(few, Payments(knowledge.pieces, rows, offset), low + offset, high + offset)
 
 
-Collector = Callable[[AbstractEnvironment, AbstractPolicy, int, int, int], list[Episode]]  # as `fresh_episodes`
+Collector = Callable[[AbstractEnvironment, AbstractPolicy, int, int, int], list[Episode]]  # as `run_fresh_episodes`
 
 
-def fresh_episodes(
+def run_fresh_episodes(
     env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int
 ) -> list[Episode]:
     """Run episodes of a policy that nothing was learned from."""
@@ -154,12 +155,12 @@ def estimate_policy(
         number=number,
         values=linear.payments(episodes),
         image=None if corners is None else corners.payments(episodes),
-        embedding=mean_embedding(linear.payments.pieces, episodes) if curved else None,
+        embedding=average_embedding(linear.payments.pieces, episodes) if curved else None,
     )
-    return estimate_round(program, spans_of(linear), None if corners is None else corners.spans, split, seen)
+    return estimate_round(program, list_spans(linear), None if corners is None else corners.spans, split, seen)
 
 
-def spans_of(linear: Functionals) -> Spans:
+def list_spans(linear: Functionals) -> Spans:
     """Return the linear functionals with their ranges."""
     return Spans(linear.numbers, linear.low, linear.high)
 

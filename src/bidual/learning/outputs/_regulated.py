@@ -15,7 +15,7 @@ from bidual._base.keys import Draw, Purpose
 from bidual.certificate.rounding import with_sampled_resolution
 from bidual.dual import Duals, Reply
 from bidual.learning.outputs._certainty import ReturnedPolicy, tighten
-from bidual.loop.primal_dual import corrective_loop
+from bidual.loop.primal_dual import run_corrective
 from bidual.models import ControlKnowledge
 from bidual.planners.control import AbstractExecution, AbstractSearch, Regulator, Thompson, embedding, law_of
 from bidual.problem.convex import AbstractProgram
@@ -90,7 +90,7 @@ class Regulated:
         before = tuple(reply.plan for reply in known)
         regulator = Regulator(self.sampler, self.execution, self.rollouts, draw, before)
         model, stage = knowledge.world.dynamics(), knowledge.stage
-        turns = corrective_loop(program, stage, model, regulator, known, smoothing=0.0)
+        turns = run_corrective(program, stage, model, regulator, known, smoothing=0.0)
         replies, duals = list(known), None
         for turn in turns:
             duals = turn.duals

@@ -63,7 +63,7 @@ def compute_signals(
     return signals
 
 
-def mean_embedding(pieces: Pieces, episodes: Sequence[Episode]) -> Float[np.ndarray, "H d"]:
+def average_embedding(pieces: Pieces, episodes: Sequence[Episode]) -> Float[np.ndarray, "H d"]:
     """Average the features of the episodes."""
     states, actions = np.stack([e.states for e in episodes]), np.stack([e.actions for e in episodes])
     signals = compute_signals(pieces, states, actions, np.stack([e.observed for e in episodes]))
@@ -109,7 +109,7 @@ class Sums:
             # Up to the next power of two no half ends.
             room = (1 << result.count.bit_length()) - result.count
             part, rest = rest[:room], rest[room:]
-            result = result._advance(len(part), len(part) * mean_embedding(pieces, part))
+            result = result._advance(len(part), len(part) * average_embedding(pieces, part))
         return result
 
     def mean(self, *, latest: bool) -> Float[np.ndarray, "H d"]:

@@ -25,14 +25,14 @@ class Checkpoints:
 
     def __init__(self, folder: Path, first: LearnState) -> None:
         self.folder, self._first = folder / FOLDER, first
-        self._given = _functions(first)
+        self._given = _collect_functions(first)
         self._journal = Journal(folder)
         self._run = folder
         self._newest: Path | None = None
 
     def latest(self) -> LearnState | None:
         """Read the newest readable checkpoint and put later ones away; None where there is none."""
-        found = self._paths()
+        found = self._list_paths()
         path, learn_state = self._read_newest(found)
         if path is None:
             self._journal = Journal(self._run)
@@ -45,7 +45,7 @@ class Checkpoints:
 
     def read(self) -> LearnState | None:
         """Read the newest readable checkpoint and change nothing; None where there is none."""
-        return self._read_newest(self._paths())[1]
+        return self._read_newest(self._list_paths())[1]
 
     def write(self, learn_state: LearnState) -> None:
         """Write the policies, then the checkpoint that names them: a crash in between leaves the one before."""
@@ -55,7 +55,7 @@ class Checkpoints:
         path = self.folder / f"{learn_state.episodes:09d}.bidual"
         archive.write(path, _KIND, manifest, arrays)
         self._newest = path
-        for path in self._paths()[_KEPT:]:
+        for path in self._list_paths()[_KEPT:]:
             path.unlink(missing_ok=True)
 
     def find_missing(self) -> Path | None:
@@ -86,10 +86,11 @@ class Checkpoints:
             )
         return None, None
 
-    def _paths(self) -> list[Path]:
+    def _list_paths(self) -> list[Path]:
         return sorted(self.folder.glob("*.bidual"), reverse=True)
 
     def _read(self, path: Path) -> LearnState:
+        """Read a checkpoint and the policies that it names; raise `ArchiveError` where it is damaged."""
         manifest, arrays = archive.read(path, _KIND)
         try:
             parts = [PolicyPart(str(name), str(sha256)) for name, sha256 in manifest["policies"]]
@@ -102,7 +103,7 @@ class Checkpoints:
         if journal.count != learn_state.episodes:
             raise ArchiveError(f"{path} is at episode {learn_state.episodes}, but has policies of {journal.count}")
         shape = self._first.loop.knowledge.shape
-        if _outline_state(learn_state) != _outline_state(self._first) or any(
+        if _list_common_properties(learn_state) != _list_common_properties(self._first) or any(
             policy.shape != shape for policy in journal.distinct
         ):
             raise ArchiveError(f"{path} is of another problem")
@@ -123,13 +124,13 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def latest_episode(folder: Path) -> int:
+def find_latest_episode(folder: Path) -> int:
     """Return the number of episodes of the newest checkpoint of a run, by its name; 0 where there is none."""
     names = (path.stem for path in (folder / FOLDER).glob("*.bidual"))
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
-def _outline_state(learn_state: LearnState) -> tuple[object, ...]:
+def _list_common_properties(learn_state: LearnState) -> tuple[object, ...]:
     """Return the properties that every state of a run has in common with its first."""
     return (
         *learn_state.loop.knowledge.invariants,
@@ -139,6 +140,6 @@ def _outline_state(learn_state: LearnState) -> tuple[object, ...]:
     )
 
 
-def _functions(first: LearnState) -> Given:
+def _collect_functions(first: LearnState) -> Given:
     """Return the functions that controllers plan with: those of the problem and the model of the run."""
     return Given(*first.loop.knowledge.functions)

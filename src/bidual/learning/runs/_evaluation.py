@@ -12,7 +12,7 @@ import numpy as np
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
 from bidual._base.types import Episode
-from bidual.learning.outputs import fresh_episodes
+from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.runs._episodes import check_actions, check_episodes
 from bidual.learning.runs._schedule import Schedule
 from bidual.models import AbstractKnowledge
@@ -68,13 +68,13 @@ class StoredEvaluation:
         """Run fresh episodes, or those that are not stored yet; whatever ends this, those that were run are stored."""
         label = {"policy": digest_policy(policy), "seed": seed, "first": first}
         if label["policy"] is None or env.simultaneous >= count:  # nothing tells it from others, or there is no need
-            return fresh_episodes(env, policy, seed, first, count)
+            return run_fresh_episodes(env, policy, seed, first, count)
         episodes = self._read(label, policy, count)
         stored = len(episodes)
         try:
             while len(episodes) < count:
                 size = min(env.simultaneous, count - len(episodes))
-                episodes += fresh_episodes(env, policy, seed, first + len(episodes), size)
+                episodes += run_fresh_episodes(env, policy, seed, first + len(episodes), size)
                 if schedule.due(len(episodes)):
                     stored = self._write(label, episodes, schedule)
         except RunError:  # that of writing: trying it again helps nobody

@@ -24,6 +24,7 @@ class RunLock:
             raise
 
     def _take(self, folder: Path) -> None:
+        """Wait for the lock for a moment, and write who holds it; raise `BusyError` where another process does."""
         last = time.monotonic() + _PATIENCE
         while not _try_lock(self._descriptor):
             if time.monotonic() > last:

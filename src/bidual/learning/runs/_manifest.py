@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bidual._base import archive
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import RunError
 from bidual._base.limits import read_json
 from bidual._base.version import __version__
-from bidual.learning.identity import identity_of
+from bidual.learning.identity import identify_settings
 from bidual.learning.setup import LearnSetup
 
 FILE = "run.json"
@@ -33,11 +33,11 @@ def run_settings(setup: LearnSetup, batch: int, task: str | None) -> dict[str, A
         "delta": setup.split.delta,
         "batch": batch,
         "explorer": repr(setup.explorer),
-        **identity_of(setup),
+        **identify_settings(setup),
     }
 
 
-def new_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def create_manifest(facts: dict[str, Any], task: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Create the manifest of a new run; `options` are those it was started with, for whoever starts it again."""
     return {
         "format": FORMAT,
@@ -71,7 +71,7 @@ def _get_version(package: str) -> str:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest to a file that people can read."""
-    header = json.dumps(manifest | {"sha256": checksum(manifest)}, indent=1).encode()
+    header = json.dumps(manifest | {"sha256": compute_checksum(manifest)}, indent=1).encode()
     if len(header) >= _LONGEST:
         raise RunError(f"the options of the run in {folder} take {len(header)} bytes: give fewer than {_LONGEST}")
     archive.put(folder / FILE, lambda file: file.write(header))
@@ -85,7 +85,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise RunError(f"{folder} is not the folder of a run: there is no {FILE} in it ('bidual runs' lists runs)")
         with path.open("rb") as file:
             manifest = read_json(file.read(_LONGEST))
-        written, found, actual = manifest.pop("sha256"), manifest["format"], checksum(manifest)
+        written, found, actual = manifest.pop("sha256"), manifest["format"], compute_checksum(manifest)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({error}): restore it, or start again in another folder") from error
     if found != FORMAT:

@@ -22,7 +22,7 @@ from bidual.world.policies import (
     DistinctPolicies,
     Played,
     PolicySequence,
-    control_header,
+    encode_control,
 )
 
 FOLDER = "policies"
@@ -59,7 +59,7 @@ class Journal:
         order = np.fromiter((self._found.number(policies[place]) for place in new), dtype=np.int64)
         members, first, last = self.distinct[self._known :], self.count, len(policies)
         controls = [one for one in members if isinstance(one, ControlPolicy)]
-        header, arrays = self._controls(controls) if controls else ({}, self._tables(members))
+        header, arrays = self._encode_controls(controls) if controls else ({}, self._encode_tables(members))
         name = f"{first:09d}-{last:09d}.bidual"
         manifest = {"first": first, "num_actions": policies[-1].shape[2]} | header
         written = archive.write(self.folder / name, _KIND, manifest, {"order": order} | arrays)
@@ -71,7 +71,7 @@ class Journal:
         """The distinct policies."""
         return self._found.members
 
-    def _tables(self, members: Sequence[Played]) -> dict[str, np.ndarray]:
+    def _encode_tables(self, members: Sequence[Played]) -> dict[str, np.ndarray]:
         """Return tables of actions and, where observations are decoded, the decoders with their new emissions."""
         tables = [one.actions for one in members if not isinstance(one, ControlPolicy)]
         if not tables:
@@ -84,13 +84,14 @@ class Journal:
         new = self._emissions.members[known:]
         return arrays | (_decoders.pack_emissions(new) if new else {})
 
-    def _controls(self, members: Sequence[ControlPolicy]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _encode_controls(self, members: Sequence[ControlPolicy]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return controllers as JSON values, and the new arrays: arrays shared within a run are written once."""
         known = len(self._pool.arrays)
-        header = [control_header(one, self._pool) for one in members]
+        header = [encode_control(one, self._pool) for one in members]
         return {"controls": header}, self._pool.arrays_by_number(known)
 
     def _read(self, part: PolicyPart) -> None:
+        """Read a file of policies and append them to those before it."""
         path = self.folder / part.name
         manifest, arrays = archive.read(path, _KIND, sha256=part.sha256)
         try:
@@ -113,6 +114,7 @@ class Journal:
         self.count, self._known = len(self.policies), len(self._found.members)
 
     def _find(self, arrays: dict[str, np.ndarray], num_actions: object) -> None:
+        """Find the policies of the arrays among those known, or add them."""
         members = arrays["actions"]
         if not (isinstance(num_actions, int) and members.dtype.kind == "i" and members.ndim == 3):
             raise ValueError("its actions are not those of policies")

@@ -10,7 +10,7 @@ import numpy as np
 
 from bidual._base.errors import RunError
 from bidual.learning.learned import Learned
-from bidual.learning.runs._checkpoints import Checkpoints, latest_episode
+from bidual.learning.runs._checkpoints import Checkpoints, find_latest_episode
 from bidual.learning.runs._lock import is_held
 from bidual.learning.runs._manifest import FILE as MANIFEST
 from bidual.learning.runs._manifest import check_facts, read_manifest
@@ -72,7 +72,7 @@ def read_checkpoint(
 
 def count_stored(folder: Path) -> int | None:
     """Return how many episodes of a run are stored; None where it is not stored at all."""
-    return latest_episode(folder) if (folder / MANIFEST).is_file() else None
+    return find_latest_episode(folder) if (folder / MANIFEST).is_file() else None
 
 
 def is_stopped(folder: Path) -> bool:
@@ -82,7 +82,7 @@ def is_stopped(folder: Path) -> bool:
     if not (folder / SOLUTION).is_file():
         return True
     parent, name = folder.resolve().parent, folder.resolve().name
-    if not (parent / DATABASE).is_file() or not latest_episode(folder):
+    if not (parent / DATABASE).is_file() or not find_latest_episode(folder):
         return False
     with _open_store(parent) as store:
         return any(entry.name == name and entry.status != "finished" for entry in store.entries())
@@ -96,6 +96,7 @@ def is_result_of(solution: Learned, result: dict[str, Any]) -> bool:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
+    """Read all metrics of a run, or of all runs in a folder, as columns."""
     if (path / MANIFEST).exists():
         read_manifest(path)
         parent, only = path.resolve().parent, path.resolve().name
@@ -158,10 +159,13 @@ def _list_folders(parent: Path) -> Iterator[Listed]:
         with suppress(RunError):
             manifest = read_manifest(folder)
             task, created = manifest.get("task"), float(manifest.get("created", 0.0))
-        yield Listed(folder.name, folder, task, "unknown", latest_episode(folder), created, created, None, None, None)
+        yield Listed(
+            folder.name, folder, task, "unknown", find_latest_episode(folder), created, created, None, None, None
+        )
 
 
 def _list_entry(parent: Path, entry: RunEntry, store: Store) -> Listed:
+    """Describe a run by its entry in the store; one that no process holds has stopped."""
     folder, status, result = parent / entry.name, entry.status, entry.result
     if status == "running" and not is_held(folder):
         status = "stopped"

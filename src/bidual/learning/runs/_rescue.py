@@ -47,7 +47,7 @@ def rescue_run(folder: Path, remains: Remains) -> str:
 
 def rescue_database(store: Store) -> str:
     """Copy a database whose file is lost to a new one; return what to do with that, as a sentence."""
-    for path in _free_names(store.path):
+    for path in _propose_names(store.path):
         try:
             path.open("xb").close()
         except FileExistsError:
@@ -86,7 +86,7 @@ def _store_numbers(rescued: Path, remains: Remains) -> str:
 
 def _make_folder(lost: Path) -> Path:
     archive.make(lost.parent)
-    for folder in _free_names(lost):
+    for folder in _propose_names(lost):
         try:
             folder.mkdir()
         except FileExistsError:
@@ -95,7 +95,7 @@ def _make_folder(lost: Path) -> Path:
     raise AssertionError("names are infinitely many")
 
 
-def _free_names(lost: Path) -> Iterable[Path]:
+def _propose_names(lost: Path) -> Iterable[Path]:
     """Yield names beside a lost file or folder, to be tried one after the other."""
     first = lost.with_name(f"{lost.name}.rescued")
     return itertools.chain([first], (first.with_name(f"{first.name}-{number}") for number in itertools.count(2)))

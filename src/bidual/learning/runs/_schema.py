@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from bidual._base.errors import RunError
-from bidual.learning.runs._seals import entry_digest, seal, series_seed
+from bidual.learning.runs._seals import digest_entry, seal, seed_series
 
 FILE = "bidual.sqlite"
 PATIENCE = 60.0  # seconds to wait for another writer
@@ -168,10 +168,10 @@ def _add_seals(base: sqlite3.Connection) -> None:
     for name in ("runs", "metrics"):
         base.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
         base.execute(_TABLES[name])
-    seeds = {number: series_seed(run, name) for number, run, name in base.execute("SELECT id, run, name FROM series")}
+    seeds = {number: seed_series(run, name) for number, run, name in base.execute("SELECT id, run, name FROM series")}
     base.create_function("seal", 3, lambda series, episode, value: seal(seeds[series], episode, value))
     base.execute("INSERT INTO metrics SELECT series, episode, value, seal(series, episode, value) FROM old_metrics")
-    base.create_function("digest", -1, lambda *entry: entry_digest(entry))
+    base.create_function("digest", -1, lambda *entry: digest_entry(entry))
     count = "(SELECT count(*) FROM metrics JOIN series ON series.id = series WHERE run = old_runs.name)"
     row = "name, created, updated, status, episodes, manifest, result"
     base.execute(f"INSERT INTO runs SELECT {row}, {count}, digest({row}, {count}) FROM old_runs")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 _NUMBER = struct.Struct("<qd")
 
 
-def series_seed(run: str, name: str) -> int:
+def seed_series(run: str, name: str) -> int:
     """Return where the seals of a series begin: a number under another name fails its seal."""
     return zlib.crc32(f"{run}\0{name}".encode(errors="replace"))
 
@@ -31,6 +31,6 @@ def is_sealed(seed: int, episode: object, value: object, found: object) -> bool:
         return False
 
 
-def entry_digest(entry: Sequence[object]) -> str:
+def digest_entry(entry: Sequence[object]) -> str:
     """Return the checksum of a run's row."""
     return hashlib.sha256(repr(tuple(entry)).encode(errors="replace")).hexdigest()[:32]

@@ -58,7 +58,7 @@ class _Packer:
     """Objects already met, by identity: what is shared is stored once, and shared again afterwards."""
 
     def __init__(self, first: LearnState) -> None:
-        self.first = list(_objects(first))  # kept, so that no other object gets the identity of one of them
+        self.first = list(_iterate_objects(first))  # kept, so that no other object gets the identity of one of them
         self.places = {id(thing): number for number, thing in reversed(list(enumerate(self.first)))}
         self.met: dict[int, int] = {}
         self.kept: list[Any] = []
@@ -68,6 +68,7 @@ class _Packer:
         return self.node(learn_state), self.arrays
 
     def node(self, thing: Any) -> Any:  # noqa: ANN401
+        """Encode an object as JSON values, whose arrays are kept aside; each object once."""
         if _is_plain(thing):
             return {"float": thing.hex()} if isinstance(thing, float) else thing
         if id(thing) in self.places:
@@ -90,9 +91,10 @@ class _Unpacker:
     """The reverse of `_Packer`: the same walk in the same order, so that numbers mean the same objects."""
 
     def __init__(self, first: LearnState, arrays: dict[str, np.ndarray]) -> None:
-        self.first, self.arrays, self.met = list(_objects(first)), arrays, []
+        self.first, self.arrays, self.met = list(_iterate_objects(first)), arrays, []
 
     def node(self, tree: Any) -> Any:  # noqa: ANN401
+        """Restore the object of a JSON value; the same value twice is the same object."""
         if _is_plain(tree):
             return tree
         if not isinstance(tree, dict):
@@ -109,6 +111,7 @@ class _Unpacker:
         return self.met[number]
 
     def _build(self, tree: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Build an array, a tuple or an instance of a listed class from its checked parts."""
         if "array" in tree:
             array = self.arrays[tree["array"]]
             return array[()] if tree["scalar"] else array
@@ -163,6 +166,7 @@ def _check(kind: type, parts: list[Any]) -> None:
 
 
 def _fits(thing: Any, hint: Any) -> bool:  # noqa: ANN401
+    """Return whether a restored part is of the type that the class declares."""
     origin, inner = get_origin(hint) or hint, get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
@@ -187,10 +191,10 @@ def _split(thing: Any) -> list[Any]:  # noqa: ANN401
     return list(thing) if isinstance(thing, tuple | policies.PolicySequence) else []
 
 
-def _objects(thing: Any) -> Iterator[Any]:  # noqa: ANN401
+def _iterate_objects(thing: Any) -> Iterator[Any]:  # noqa: ANN401
     """Iterate over all objects inside one, itself included, in an order that depends on its structure alone."""
     if _is_plain(thing):
         return
     yield thing
     for part in _split(thing):
-        yield from _objects(part)
+        yield from _iterate_objects(part)

@@ -25,7 +25,7 @@ from bidual._base.limits import read_json
 from bidual.learning.metrics import PROGRESS_METRICS, Metric
 from bidual.learning.runs._presence import leads_to
 from bidual.learning.runs._schema import FILE, PATIENCE, open_reader, open_writer
-from bidual.learning.runs._seals import entry_digest, is_sealed, seal, series_seed
+from bidual.learning.runs._seals import digest_entry, is_sealed, seal, seed_series
 
 _ROW = "name, created, updated, status, episodes, manifest, result"
 _LOG = logging.getLogger("bidual.runs")
@@ -85,7 +85,7 @@ class Store:
             with closing(sqlite3.connect(path)) as base:
                 self._base.backup(base)
         except sqlite3.Error as error:
-            raise _error_from(path, error) from error
+            raise _explain_error(path, error) from error
 
     def register(self, name: str, manifest: dict[str, Any]) -> None:
         """Register a run that begins or resumes."""
@@ -140,14 +140,14 @@ class Store:
         """Return the last undamaged value of a series; None where there is none."""
         for number, other in self._names(run):
             if other == name:
-                rows = self._numbers(number, series_seed(run, name), "DESC")
+                rows = self._numbers(number, seed_series(run, name), "DESC")
                 return next((value for _, value, intact in rows if intact), None)
         return None
 
     def _entry(self, row: tuple[Any, ...]) -> RunEntry | None:
         """Return the entry of a row, None where it is damaged."""
         try:
-            if self._sealed and entry_digest(row[:8]) != row[8]:
+            if self._sealed and digest_entry(row[:8]) != row[8]:
                 raise ValueError("its checksum is another")
             name, created, updated, status, episodes, manifest, result, *_ = row
             return RunEntry(name, created, updated, status, episodes, read_json(manifest), read_json(result or "null"))
@@ -161,7 +161,7 @@ class Store:
     def _read_series(self, run: str, name: str, number: int) -> tuple[Series, int]:
         """Read one series; return with it how many of its numbers are damaged."""
         episodes, values, damaged = array("q"), array("d"), 0
-        for episode, value, intact in self._numbers(number, series_seed(run, name)):
+        for episode, value, intact in self._numbers(number, seed_series(run, name)):
             if intact and not (episodes and episode <= episodes[-1]):  # a row that appears twice hides another
                 episodes.append(episode)
                 values.append(value)
@@ -199,7 +199,7 @@ class Store:
                 yield row
         except sqlite3.DatabaseError as error:
             if not count and not isinstance(error, sqlite3.DataError) and "malformed" not in str(error):
-                raise _error_from(self.path, error) from error
+                raise _explain_error(self.path, error) from error
             _LOG.warning("%s is damaged (%s): some of it cannot be read", self.path, error)
 
     @contextmanager
@@ -215,12 +215,12 @@ class Store:
                     self._base.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise _error_from(self.path, error) from error
+            raise _explain_error(self.path, error) from error
 
     def _row(self, base: sqlite3.Connection, name: str) -> tuple[Any, ...] | None:
         """Return the row of a run; None where there is none that is as it was written."""
         row = base.execute(f"SELECT {_ROW}, numbers, digest FROM runs WHERE name = ?", (name,)).fetchone()
-        return row if row is not None and entry_digest(row[:8]) == row[8] else None
+        return row if row is not None and digest_entry(row[:8]) == row[8] else None
 
 
 def _find_files(path: Path) -> dict[Path, os.stat_result]:
@@ -231,7 +231,7 @@ def _find_files(path: Path) -> dict[Path, os.stat_result]:
 
 def _put(base: sqlite3.Connection, entry: tuple[Any, ...], numbers: int) -> None:
     row = (*entry, numbers)
-    base.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, entry_digest(row)))
+    base.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, digest_entry(row)))
 
 
 def _count(base: sqlite3.Connection, run: str) -> int:
@@ -247,7 +247,7 @@ def _insert(base: sqlite3.Connection, run: str, metrics: Iterable[Metric]) -> in
         if name not in numbers:
             base.execute("INSERT OR IGNORE INTO series (run, name) VALUES (?, ?)", (run, name))
             found = base.execute("SELECT id FROM series WHERE run = ? AND name = ?", (run, name)).fetchone()
-            numbers[name] = found[0], series_seed(run, name)
+            numbers[name] = found[0], seed_series(run, name)
         if not math.isnan(value):  # SQLite has no NaN; missing values are read as NaN
             number, seed = numbers[name]
             rows.append((number, episode, value, seal(seed, episode, value)))
@@ -265,11 +265,11 @@ def _retry(attempt: Callable[[], T], path: Path) -> T:
             return attempt()
         except sqlite3.Error as error:
             if "lock" not in str(error) or time.monotonic() > last:
-                raise _error_from(path, error) from error
+                raise _explain_error(path, error) from error
             time.sleep(0.01)
 
 
-def _error_from(path: Path, error: sqlite3.Error) -> RunError:
+def _explain_error(path: Path, error: sqlite3.Error) -> RunError:
     message = str(error)
     remedy = "move it away, or use another folder"
     if "full" in message or "I/O" in message:

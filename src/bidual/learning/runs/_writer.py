@@ -13,7 +13,7 @@ from bidual._base.types import Episode
 from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
-from bidual.learning.outputs import fresh_episodes
+from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._evaluation import FILE as EVALUATION
@@ -23,7 +23,7 @@ from bidual.learning.runs._lock import RunLock
 from bidual.learning.runs._manifest import (
     FILE,
     check_facts,
-    new_manifest,
+    create_manifest,
     read_manifest,
     warn_of_versions,
     write_manifest,
@@ -111,7 +111,7 @@ class RunWriter:
         if self._schedule.due(learner.state.episodes) or self._result is not None:
             self.write_checkpoint(learner)
         elif learner.waiting >= _MOST_WAITING:
-            with self._storing(learner, None):
+            with self._guard_storing(learner, None):
                 self._store_metrics("running", self.saved, learner, None)
 
     def write_checkpoint(self, learner: Learner, status: str = "running") -> None:
@@ -119,7 +119,7 @@ class RunWriter:
         learn_state = learner.learn_state()
         if self._result is not None and learn_state.episodes == self.saved:
             return  # the run was finished, and still is
-        with self._storing(learner, None):
+        with self._guard_storing(learner, None):
             self._begin_again()
             self._store_metrics(status, learn_state.episodes, learner, None)
             started = time.perf_counter()  # numbers have to be stored anyway: they do not count as its cost
@@ -131,14 +131,14 @@ class RunWriter:
     ) -> list[Episode]:
         """Run fresh episodes of a policy; they are stored on the way, and those that were stored are not run again."""
         if self._result is not None:
-            return fresh_episodes(env, policy, seed, first, count)
+            return run_fresh_episodes(env, policy, seed, first, count)
         return self._evaluation.collect(env, policy, seed, first, count, self._schedule.again())
 
     def finish(self, learner: Learner, solution: Learned) -> Learned:
         """Store the solution and mark the run as finished; return it, with the effort of a run that was before."""
         if self._result is not None and is_result_of(solution, self._result):
             return replace(solution, plans=self._result["plans"], seconds=self._result["seconds"])
-        with self._storing(learner, solution):
+        with self._guard_storing(learner, solution):
             self._begin_again()
             solution.save(self.folder / SOLUTION)
             self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
@@ -175,7 +175,7 @@ class RunWriter:
         self.saved = learn_state.episodes
 
     @contextmanager
-    def _storing(self, learner: Learner, solution: Learned | None) -> Iterator[None]:
+    def _guard_storing(self, learner: Learner, solution: Learned | None) -> Iterator[None]:
         """Check before and after writing that all is where it was opened; an error has what was learned."""
         try:
             with _translate_errors(self.folder, self.saved):
@@ -233,7 +233,7 @@ class RunWriter:
 
 def _begin_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
     """Create the manifest of a new run."""
-    return new_manifest(facts, to.task, dict(to.options))
+    return create_manifest(facts, to.task, dict(to.options))
 
 
 def _resume_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,13 @@ class Hoeffding(AbstractExplorer[CountBonus]):
             choice, _ = sample_policy(self.inner, self.replanning, program, nothing, knowledge, draw, make_task)
             return choice, memory
         choice, lazy = sample_policy(
-            self.inner, self.replanning, memory.program, memory.lazy, knowledge, draw, lambda: _bonus_task(knowledge)
+            self.inner,
+            self.replanning,
+            memory.program,
+            memory.lazy,
+            knowledge,
+            draw,
+            lambda: _make_bonus_task(knowledge),
         )
         return choice, memory._replace(lazy=lazy)
 
@@ -89,14 +95,14 @@ def _compute_ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractCounted
     return np.array([-planner(model, layout, -row).lower - planner(model, layout, row).lower for row in rows])
 
 
-def _bonus_task(knowledge: AbstractCounted) -> PlanningTask:
+def _make_bonus_task(knowledge: AbstractCounted) -> PlanningTask:
     model, psi = knowledge.estimate
-    bonus = _bonus(knowledge, len(psi.signals))
+    bonus = _compute_bonus(knowledge, len(psi.signals))
     signals = np.concatenate([np.broadcast_to(psi.signals, (len(bonus), *psi.signals.shape[1:])), bonus], axis=1)
     return model, model.restrict(Psi(signals, psi.visits, psi.occupancy)), BackwardInduction()
 
 
-def _bonus(knowledge: AbstractCounted, steps: int) -> Float[np.ndarray, "steps 1 S A"]:
+def _compute_bonus(knowledge: AbstractCounted, steps: int) -> Float[np.ndarray, "steps 1 S A"]:
     """Compute sqrt(log(2 rows n (n + 1) / delta) / (2 n)) for every law, and 1 where that is more or n is 0."""
     counts = knowledge.counts
     n, unsure = counts.pairs, counts.support.unsure

@@ -15,7 +15,7 @@ from bidual._base.keys import Draw
 from bidual.dual import FollowTheLeader, GradientAscent
 from bidual.loop.explorers._base import AbstractExplorer, AbstractInner, Choice, Corrective, PlanMixture
 from bidual.loop.explorers._linearised import choose_inner
-from bidual.loop.explorers._steps import DualSteps, first_Gamma
+from bidual.loop.explorers._steps import DualSteps, compute_first_Gamma
 from bidual.models import AbstractModel, ControlKnowledge
 from bidual.planners import AbstractPlanner
 from bidual.planners.control import (
@@ -32,7 +32,7 @@ from bidual.planners.control import (
 )
 from bidual.planners.control import Thompson as PosteriorSample
 from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram, VariationalProgram
-from bidual.problem.modelling import variational
+from bidual.problem.modelling import make_variational
 from bidual.world.policies import ControlPolicy, RandomControls
 
 _FADES = 0.02  # of debt and spread with every mixture
@@ -105,7 +105,7 @@ class Controls(AbstractExplorer[ControlPlans]):
         functions = _build_conjugates(program, knowledge)
         dual = self.dual
         if dual.Gamma is None:
-            dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
+            dual = replace(dual, Gamma=compute_first_Gamma(functions), doubling=True)
         return ControlPlans(None, DualSteps(functions, knowledge.pieces, dual, dual.init(functions)))
 
     def __call__(
@@ -113,7 +113,7 @@ class Controls(AbstractExplorer[ControlPlans]):
     ) -> tuple[Choice, ControlPlans]:
         """Return random controls during the warm-up, then solve the problem anew."""
         if knowledge.episodes < self.warmup:
-            return Choice(_random_controls(knowledge, self.push), 0), memory
+            return Choice(_draw_controls(knowledge, self.push), 0), memory
         model, planner = self._draw_models(knowledge, draw)
         if memory.steps is not None:
             return _take_step(memory.steps, model, planner, knowledge)
@@ -159,10 +159,10 @@ def _build_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> 
             )
         return low
 
-    return variational(program, None, least)
+    return make_variational(program, None, least)
 
 
-def _random_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
+def _draw_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
     """Return random controls within their limits."""
     H, n, _ = knowledge.shape
     low, high = knowledge.limits
@@ -178,7 +178,7 @@ def choose_member(program: AbstractProgram, mixed: PlanMixture, turn_state: Turn
     2009). Debts are in the values of the problem's functions, each relative to the spread of members in it so far.
     Both fade, so that plans in the bad models of the first episodes are not compensated later on.
     """
-    points, shares = _points(program, mixed)
+    points, shares = _evaluate_members(program, mixed)
     weights = mixed.weights / mixed.weights.sum()
     mean = weights @ points
     kept = 1 - _FADES
@@ -190,23 +190,24 @@ def choose_member(program: AbstractProgram, mixed: PlanMixture, turn_state: Turn
     return place, TurnState(debts[place], spread)
 
 
-def _points(
+def _evaluate_members(
     program: AbstractProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
     """Return the values of every member, and their weights: the objective's image counts as one constraint."""
-    return program.dispatch(lambda rows: _value_members(rows, mixed), lambda cones: _image_members(cones, mixed))
+    return program.dispatch(lambda rows: _evaluate_values(rows, mixed), lambda cones: _evaluate_images(cones, mixed))
 
 
-def _value_members(
+def _evaluate_values(
     program: AffineProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
     points = np.array([np.append(*program.at(embedding)) for embedding in mixed.expected])
     return points, np.ones(points.shape[1])
 
 
-def _image_members(
+def _evaluate_images(
     program: ConvexProgram, mixed: PlanMixture
 ) -> tuple[Float[np.ndarray, "members k"], Float[np.ndarray, "k"]]:
+    """Return the image and the constraints of every member, with the weights of their parts."""
     images = np.array([program.image(embedding) for embedding in mixed.expected])
     shares = np.full(images.shape[1], 1 / max(1, images.shape[1]))
     if program.num_auxiliary:  # constraints have no value without the other variables

@@ -58,13 +58,17 @@ class Linearised(AbstractInner[ConvexProgram, Average]):
         warm: Average,
     ) -> tuple[PlanMixture, Average]:
         """Linearise at the average, solve, and move the average towards the solution."""
-        y = program.image(planner(model, psi, self._nothing(program)).embedding) if warm.image is None else warm.image
+        y = (
+            program.image(planner(model, psi, self._make_zero_cost(program)).embedding)
+            if warm.image is None
+            else warm.image
+        )
         straight = _linearise(program, y)
         mixed, embedding, gamma = self.linear.solve(straight, model, psi, planner, warm.warm)
         step = 2 / (min(warm.answers, self.memory) + 2)
         return mixed, Average(y + step * (program.image(embedding) - y), warm.answers + 1, gamma)
 
-    def _nothing(self, program: ConvexProgram) -> Float[np.ndarray, "H d"]:
+    def _make_zero_cost(self, program: ConvexProgram) -> Float[np.ndarray, "H d"]:
         return program.image.adjoint(np.zeros(program.image.size))
 
 
@@ -78,7 +82,7 @@ def choose_inner(
 
 def _linearise(program: ConvexProgram, y: Float[np.ndarray, "n"]) -> AffineProgram:
     """Replace f and g by their tangents at y."""
-    values, slopes = _tangents(program, y)
+    values, slopes = _compute_tangents(program, y)
     image = program.image
     rows = np.array([image.adjoint(slope) for slope in slopes])
     # f(y) + slope . (B Psi + b - y)
@@ -94,9 +98,10 @@ def _linearise(program: ConvexProgram, y: Float[np.ndarray, "n"]) -> AffineProgr
     )
 
 
-def _tangents(
+def _compute_tangents(
     program: ConvexProgram, y: Float[np.ndarray, "n"]
 ) -> tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows n"]]:
+    """Compute values and slopes of the objective and every constraint at an image."""
     if program.smooth is not None:
         values, slopes = program.smooth.gradients(y)
         return np.asarray(values), np.asarray(slopes)

@@ -12,7 +12,7 @@ from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
 from bidual.loop.explorers._base import AbstractInner, Choice, PlanMixture
 from bidual.models import AbstractCounted, AbstractModel, Counts, Known, Layout
-from bidual.planners import AbstractPlanner, BackwardInduction, optimistic_planner_for
+from bidual.planners import AbstractPlanner, BackwardInduction, choose_optimistic_planner
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import Psi
 from bidual.world.policies import DeterministicPolicy, Played
@@ -98,12 +98,12 @@ def sample_policy(
     mixed, warm = inner(program, *make_task(), memory.warm)
     playable = tuple(_to_environment_policy(knowledge, policy) for policy in mixed.policies)
     mixed = mixed._replace(policies=playable, expected=())
-    return _draw_policy(ReplanState(mixed, _current_origin(knowledge), warm), draw, mixed.plans)
+    return _draw_policy(ReplanState(mixed, _find_current_origin(knowledge), warm), draw, mixed.plans)
 
 
 def plan_over_all_laws(knowledge: AbstractCounted) -> PlanningTask:
     """Return the planning problem over all laws that may be true."""
-    return knowledge.confidence_set, knowledge.layout, optimistic_planner_for(knowledge.confidence_set)
+    return knowledge.confidence_set, knowledge.layout, choose_optimistic_planner(knowledge.confidence_set)
 
 
 def plan_in_one_law(knowledge: AbstractCounted, law: Callable[[], tuple[Known, Psi]]) -> PlanningTask:
@@ -123,7 +123,7 @@ def _is_due(rule: AbstractReplanning, memory: ReplanState, knowledge: AbstractCo
     return memory.planned is None or rule.due(memory.planned, knowledge.counts)
 
 
-def _current_origin(knowledge: AbstractCounted) -> PlanOrigin:
+def _find_current_origin(knowledge: AbstractCounted) -> PlanOrigin:
     return PlanOrigin(knowledge.counts.episodes, knowledge.counts.pairs)
 
 

@@ -21,7 +21,7 @@ from bidual._base.keys import Draw
 from bidual.dual import AbstractDual, Duals, FollowTheLeader, GradientAscent
 from bidual.loop.explorers._base import AbstractExplorer, Choice
 from bidual.models import AbstractCounted
-from bidual.planners import BackwardInduction, ExtendedValueIteration, Plan, optimistic_planner_for
+from bidual.planners import BackwardInduction, ExtendedValueIteration, Plan, choose_optimistic_planner
 from bidual.problem.convex import (
     AbstractProgram,
     Affine,
@@ -32,7 +32,7 @@ from bidual.problem.convex import (
     VariationalProgram,
 )
 from bidual.problem.features import Pieces
-from bidual.problem.modelling import variational
+from bidual.problem.modelling import make_variational
 from bidual.world.policies import Played
 
 
@@ -48,7 +48,7 @@ class DualSteps(NamedTuple):
 @final
 @dataclass(frozen=True)
 class PrimalDual(AbstractExplorer[DualSteps]):
-    """The explorer of the paper's loop; with `canonical` and literal gradient ascent to the letter.
+    """The explorer of the paper's loop; with `lift_to_occupancies` and literal gradient ascent to the letter.
 
     Args:
         dual: `GradientAscent`, with ``literal=True`` for gradient steps of linear functions too, or
@@ -70,10 +70,10 @@ class PrimalDual(AbstractExplorer[DualSteps]):
         """Return the state before the first plan; the compact sets contain the values of any episode under any law."""
         pieces, dual = knowledge.pieces, self.dual
         psi = None if pieces.arrivals or pieces.observed else pieces.psi
-        functions = variational(program, psi, _build_least(knowledge))
+        functions = make_variational(program, psi, _build_least(knowledge))
         if dual.Gamma is None:
-            dual = replace(dual, Gamma=first_Gamma(functions), doubling=True)
-        lifted = canonical(program, pieces) if self.canonical else None
+            dual = replace(dual, Gamma=compute_first_Gamma(functions), doubling=True)
+        lifted = lift_to_occupancies(program, pieces) if self.canonical else None
         functions, pieces = lifted or (functions, pieces)
         return DualSteps(functions, pieces, dual, dual.init(functions))
 
@@ -84,18 +84,18 @@ class PrimalDual(AbstractExplorer[DualSteps]):
         functions, pieces, dual, duals = memory
         if duals.soft and knowledge.initial is None and not knowledge.counts.episodes:
             # Start states are unknown yet, so no average can begin: run any policy to observe one.
-            return Choice(_to_policy(knowledge, _optimistic(knowledge, pieces, duals.theta)), 1), memory
+            return Choice(_to_policy(knowledge, _plan_optimistically(knowledge, pieces, duals.theta)), 1), memory
         aside = 0
         while duals.soft or duals.memory.bounding:
             duals = dual.step(functions, duals, _plan_aside(knowledge, pieces, duals))
             aside += 1
-        plan = _optimistic(knowledge, pieces, duals.theta)
+        plan = _plan_optimistically(knowledge, pieces, duals.theta)
         return Choice(_to_policy(knowledge, plan), aside + 1), memory._replace(duals=dual.step(functions, duals, plan))
 
 
-def _optimistic(knowledge: AbstractCounted, pieces: Pieces, theta: Float[np.ndarray, "H d"]) -> Plan:
+def _plan_optimistically(knowledge: AbstractCounted, pieces: Pieces, theta: Float[np.ndarray, "H d"]) -> Plan:
     layout = knowledge.layout if pieces is knowledge.pieces else knowledge.confidence_set.restrict(pieces)
-    return optimistic_planner_for(knowledge.confidence_set)(knowledge.confidence_set, layout, theta)
+    return choose_optimistic_planner(knowledge.confidence_set)(knowledge.confidence_set, layout, theta)
 
 
 def _to_policy(knowledge: AbstractCounted, plan: Plan) -> Played:
@@ -106,7 +106,7 @@ def _to_policy(knowledge: AbstractCounted, plan: Plan) -> Played:
 def _plan_aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -> Plan:
     """Plan at the averages, or where an average begins return the uniform policy, in the smoothed model."""
     if not duals.soft:
-        return _optimistic(knowledge, pieces, duals.theta)
+        return _plan_optimistically(knowledge, pieces, duals.theta)
     model, psi = knowledge.estimate
     psi = psi if pieces is knowledge.pieces else pieces.psi
     return BackwardInduction().soft(model, model.restrict(psi), duals.theta)
@@ -119,7 +119,7 @@ def _build_least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d
     return lambda theta: ExtendedValueIteration()(model, layout, theta).lower
 
 
-def first_Gamma(functions: VariationalProgram) -> float:
+def compute_first_Gamma(functions: VariationalProgram) -> float:
     """Compute 2 (f at a Slater point - the least f) / room, with the most room and the least f over all laws.
 
     A true Slater point has less room: then Gamma doubles.
@@ -137,7 +137,7 @@ def _find_ends(function: Affine) -> Float[np.ndarray, "2"]:
     return np.array([least, largest])
 
 
-def canonical(program: AbstractProgram, pieces: Pieces) -> tuple[VariationalProgram, Pieces] | None:
+def lift_to_occupancies(program: AbstractProgram, pieces: Pieces) -> tuple[VariationalProgram, Pieces] | None:
     """Lift a linear problem to occupancies, with these as features; None where they do not determine its values."""
     linear = program.linear
     if linear is None or pieces.arrivals or pieces.observed:

@@ -104,6 +104,7 @@ def _stack_candidates(name: str, candidates: Iterable[ArrayLike], axes: int) -> 
 
 
 def _check_factors(phis: np.ndarray, mus: np.ndarray, allowed: Bool[np.ndarray, "S A"], where: str) -> Factors:
+    """Return the candidates of a step; raise `ModelError` where shapes differ or a pair is no law."""
     if phis.shape[1:3] != allowed.shape:
         raise ModelError(
             f"{where}phis are over {phis.shape[1:3]} states and actions, the environment has {allowed.shape}"
@@ -126,6 +127,7 @@ def check_laws(factors: Factors, allowed: Bool[np.ndarray, "S A"], where: str) -
 
 
 def _check_some(factors: Factors, numbers: Int[np.ndarray, "k"], allowed: Bool[np.ndarray, "S A"], where: str) -> None:
+    """Raise `ModelError` for a pair whose rows are negative or do not sum to 1."""
     laws = factors.laws(numbers)
     least = np.where(allowed[..., None], laws, 0.0)
     total = np.where(allowed, laws.sum(axis=-1), 1.0)
@@ -149,7 +151,9 @@ def _name_pair(factors: Factors, number: np.integer) -> str:
     return f"phis[{i}] . mus[{j}]"
 
 
-def class_support(factors: Sequence[Factors], ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]) -> Support:
+def list_class_support(
+    factors: Sequence[Factors], ends: Int[np.ndarray, "e"], allowed: Bool[np.ndarray, "S A"]
+) -> Support:
     """Return the successors of positive probability under some candidate of some step."""
     S, A = allowed.shape
     reachable = np.zeros((S, A, S), dtype=bool)

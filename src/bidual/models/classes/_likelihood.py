@@ -25,7 +25,7 @@ _BLOCK = 2**14  # probabilities at a time: of large classes a few transitions, w
 _PRIORS = np.array([1.0, 4.0, 16.0, 64.0])  # weights of the mean of the class in the mixture of all laws, in samples
 
 
-def no_likelihoods(factors: Sequence[Factors]) -> Float[np.ndarray, "H n"]:
+def start_likelihoods(factors: Sequence[Factors]) -> Float[np.ndarray, "H n"]:
     """Return the log-likelihoods before the first episode, all 0; -inf pads steps with fewer candidates."""
     counts = np.array([one.count for one in factors])
     return np.where(np.arange(counts.max()) < counts[:, None], 0.0, -np.inf)
@@ -47,7 +47,7 @@ def add_episodes(
 
 def compute_likelihoods(factors: Sequence[Factors], counts: Counts) -> Float[np.ndarray, "H n"]:
     """Compute the log-likelihoods from counts of every step, which are sufficient statistics."""
-    total = no_likelihoods(factors)
+    total = start_likelihoods(factors)
     for h, one in enumerate(factors):
         s, a, place = np.nonzero(counts.transitions[h])
         seen = s, a, counts.support.states[s, a, place]
@@ -105,7 +105,7 @@ def find_near_best(
     return inside
 
 
-def mixture_log_likelihood(transitions: Float[np.ndarray, "S A K"], mean: Float[np.ndarray, "S A K"]) -> float:
+def compute_mixture_log_likelihood(transitions: Float[np.ndarray, "S A K"], mean: Float[np.ndarray, "S A K"]) -> float:
     """Compute the log-likelihood of a mixture over all laws: Dirichlet rows around `mean`, for a few strengths.
 
     Transitions of probability 0 under `mean` have likelihood 0, so they must be excluded before.

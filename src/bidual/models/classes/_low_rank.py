@@ -11,27 +11,27 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from bidual._base.brief import describe_briefly
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import EnvError, ModelError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts
 from bidual.models._known import Known
 from bidual.models.classes._collection import COLLECTIONS, Rollout, insert_random_action
-from bidual.models.classes._factors import Factors, class_support, pack_factors, read_factors
+from bidual.models.classes._factors import Factors, list_class_support, pack_factors, read_factors
 from bidual.models.classes._likelihood import (
     CLASS_SETS,
     VALID,
     add_episodes,
     compute_likelihoods,
+    compute_mixture_log_likelihood,
     find_likely,
     find_near_best,
-    mixture_log_likelihood,
-    no_likelihoods,
+    start_likelihoods,
 )
 from bidual.models.classes._plausible import Candidates, Plausible
 from bidual.models.counts._arrivals import NOISE
 from bidual.models.counts._counted import AbstractCounted
-from bidual.models.counts._counts import Counts, no_counts
+from bidual.models.counts._counts import Counts, start_counts
 from bidual.models.counts._support import NOBODY, read_absorbing
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, check_initial
@@ -107,9 +107,9 @@ class LowRank(AbstractDeclaration):
         ends = np.union1d(read_absorbing(self.absorbing, len(allowed)), np.flatnonzero(facts.absorbing))
         law = facts.initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
-        counts = no_counts(class_support(factors, ends, allowed), noisy, horizon)
+        counts = start_counts(list_class_support(factors, ends, allowed), noisy, horizon)
         known = counts, pieces, horizon, law, self._share(facts.delta), self.set
-        return ClassKnowledge(*known, factors, no_likelihoods(factors), float(self.c), self.collection)
+        return ClassKnowledge(*known, factors, start_likelihoods(factors), float(self.c), self.collection)
 
     def _share(self, most: float) -> float:
         """Return the failure probability of the set, which is at most `most`."""
@@ -205,7 +205,7 @@ class ClassKnowledge(AbstractCounted):
     def law_settings(self) -> str:
         """Return the checksum of candidates and settings."""
         arrays = (part for one in self.factors for part in (one.phis, one.mus))
-        return checksum([self.c, self.collection], *arrays)
+        return compute_checksum([self.c, self.collection], *arrays)
 
     def law_assumptions(self) -> list[str]:
         """Return that the truth is in the class, or that the set may have lost it."""
@@ -281,7 +281,7 @@ class ClassKnowledge(AbstractCounted):
         for h, one in enumerate(self.factors):
             best = float(self.likelihoods[h].max())
             means = self._restrict_to_lists(one.average[None])[0]
-            excess = mixture_log_likelihood(self.counts.transitions[h], means) - best
+            excess = compute_mixture_log_likelihood(self.counts.transitions[h], means) - best
             if excess >= alarm:
                 raise EnvError(
                     f"the class is misspecified: at step {h + 1} a mixture over all laws explains "

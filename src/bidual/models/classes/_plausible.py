@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bidual._base.brief import describe_briefly
-from bidual._base.types import DeviceArray, at_step, place_on_device
+from bidual._base.types import DeviceArray, place_on_device, select_step
 from bidual.models._base import AbstractModel, Layout
 from bidual.models.classes._factors import Factors
 from bidual.models.counts._arrivals import compute_arrival_rewards
@@ -84,8 +84,8 @@ class Plausible(AbstractModel):
             laws = np.matmul(one.phi, one.mu[:, None])  # k S A S
             listed = np.take_along_axis(laws, lists[None], axis=-1)
             listed = np.where(self.counts.support.states[None] < 0, 0.0, listed)  # padding of a list
-            low.append(np.einsum("nsak,msak->mnsa", at_step(rewards.low, h), listed))
-            high.append(np.einsum("nsak,msak->mnsa", at_step(rewards.high, h), listed))
+            low.append(np.einsum("nsak,msak->mnsa", select_step(rewards.low, h), listed))
+            high.append(np.einsum("nsak,msak->mnsa", select_step(rewards.high, h), listed))
         return Layout(psi.psi, signals, everywhere, Expected(tuple(low), tuple(high)), rewards.positions)
 
     def policy(self, actions: Int[DeviceArray, "H R"]) -> DeterministicPolicy:

@@ -10,9 +10,9 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._base.types import DeviceArray, at_step, place_on_device
+from bidual._base.types import DeviceArray, place_on_device, select_step
 from bidual.models.counts._counts import Counts
-from bidual.models.counts._radius import box_limits
+from bidual.models.counts._radius import compute_box_limits
 from bidual.models.counts._support import NOBODY, Support
 from bidual.problem.features import Observed, Pieces, Psi
 
@@ -98,7 +98,7 @@ def _bound_noisy_mean(
     n, width, noisy = counts.pooled, max(one.high - one.low, 1e-300), int(counts.noisy.sum())
     share = np.clip((sums - one.low * n) / width, 0.0, n)
     entries = max(1, int(counts.support.possible[counts.support.allowed].sum()) * noisy)
-    low, high = box_limits(np.stack([share, n - share], axis=-1), float(np.log(entries / delta)))
+    low, high = compute_box_limits(np.stack([share, n - share], axis=-1), float(np.log(entries / delta)))
     return one.low + width * low[..., 0], one.low + width * high[..., 0]
 
 
@@ -127,7 +127,7 @@ def compute_expected_features(pieces: Pieces, rewards: ArrivalRewards, law: Floa
     steps = max(pieces.stage.shape[0], rewards.mean.shape[0], law.shape[0] if rewards.positions else 1)
     signals = np.array(np.broadcast_to(pieces.stage, (steps, *pieces.stage.shape[1:])))
     for h in range(steps):
-        signals[h, list(rewards.positions)] += np.sum(at_step(rewards.mean, h) * at_step(law, h), axis=-1)
+        signals[h, list(rewards.positions)] += np.sum(select_step(rewards.mean, h) * select_step(law, h), axis=-1)
     return Psi(signals, pieces.visits, pieces.occupancy)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import EnvError, ModelError, ProblemError
 from bidual._base.types import DeviceArray, Episode
 from bidual.models._base import Layout
@@ -17,9 +17,9 @@ from bidual.models._knowledge import AbstractKnowledge, Bound, BoundSolver
 from bidual.models._known import Known
 from bidual.models.classes._plausible import Plausible
 from bidual.models.counts._arrivals import ArrivalRewards, compute_arrival_rewards, compute_expected_features
-from bidual.models.counts._counts import Counts, no_counts
+from bidual.models.counts._counts import Counts, start_counts
 from bidual.models.counts._optimistic import ConfidenceSet
-from bidual.models.counts._posterior import build_known, estimate_start, lists, lists_for_planner
+from bidual.models.counts._posterior import build_known, estimate_start, list_successors, list_successors_for_planner
 from bidual.models.latent._latents import Latents
 from bidual.models.linear._elliptical import Rectangular
 from bidual.problem.convex import AbstractProgram
@@ -96,8 +96,8 @@ class AbstractCounted(AbstractKnowledge):
         """Return support, start law and set."""
         support = self.counts.support
         return {
-            "declared successors": checksum([], support.states, support.allowed, support.absorbing),
-            "start law": "learned" if self.initial is None else checksum([], self.initial),
+            "declared successors": compute_checksum([], support.states, support.allowed, support.absorbing),
+            "start law": "learned" if self.initial is None else compute_checksum([], self.initial),
             "set": self.set,
             "stationary": len(self.counts.pairs) == 1,
             "class": self.law_settings(),
@@ -178,7 +178,7 @@ class AbstractCounted(AbstractKnowledge):
     @property
     def all_supported_laws(self) -> ConfidenceSet:
         """Every law within the declared support, chance chosen freely: for the range of values of an episode."""
-        empty = no_counts(self.counts.support, self.counts.noisy)
+        empty = start_counts(self.counts.support, self.counts.noisy)
         return ConfidenceSet(empty, self.delta, self.initial, "ball", pathwise=True)
 
     @property
@@ -211,7 +211,9 @@ class AbstractCounted(AbstractKnowledge):
             raise ModelError("nothing is known of where episodes start: run at least one, or declare initial=...")
         start = estimate_start(self.counts, self.initial)
         probabilities = law[0] if len(law) == 1 else law
-        return TabularMDP((lists(self.counts), probabilities), start, self.horizon, actions=self.counts.support.allowed)
+        return TabularMDP(
+            (list_successors(self.counts), probabilities), start, self.horizon, actions=self.counts.support.allowed
+        )
 
     def check_starts(self, episodes: Sequence[Episode]) -> None:
         """Raise where an episode began in a state that the declared start law holds impossible."""
@@ -229,4 +231,4 @@ class AbstractCounted(AbstractKnowledge):
 
     @cached_property
     def _lists(self) -> Int[DeviceArray, "1 K A S"]:
-        return lists_for_planner(self.counts)
+        return list_successors_for_planner(self.counts)

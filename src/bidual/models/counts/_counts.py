@@ -103,6 +103,7 @@ class _Steps(NamedTuple):
 
 
 def _flatten_steps(episodes: Sequence[Episode]) -> _Steps:
+    """List the transitions of all episodes that count, step by step."""
     H = len(episodes[0].actions)
     if len(episodes) == 1 and episodes[0].only is None:
         (one,) = episodes
@@ -114,7 +115,7 @@ def _flatten_steps(episodes: Sequence[Episode]) -> _Steps:
     return _Steps(np.nonzero(kept)[1], states[:, :-1][kept], actions[kept], states[:, 1:][kept], observed[kept])
 
 
-def no_counts(support: Support, noisy: Bool[np.ndarray, "o"], laws: int = 1) -> Counts:
+def start_counts(support: Support, noisy: Bool[np.ndarray, "o"], laws: int = 1) -> Counts:
     """Return empty counts; `laws` is 1 where all steps share one law, and else the number of steps."""
     lists = support.states.shape
     return Counts(

@@ -15,12 +15,22 @@ from bidual._base.types import DeviceArray, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.models.counts._arrivals import NOISE, compute_arrival_rewards, lay_out_arrivals
 from bidual.models.counts._counts import Counts
-from bidual.models.counts._radius import StartRow, ball_radius, bernstein_limits, box_limits, l1_distance, start_row
+from bidual.models.counts._radius import (
+    StartRow,
+    bound_l1_distance,
+    compute_ball_radius,
+    compute_bernstein_limits,
+    compute_box_limits,
+    start_row,
+)
 from bidual.problem.features import Pieces
 from bidual.world.policies import DeterministicPolicy
 
 SETS = ("ball", "box", "bernstein", "l1")
-_BY_ENTRY = {"box": box_limits, "bernstein": bernstein_limits}  # those that bound every probability on its own
+_BY_ENTRY = {
+    "box": compute_box_limits,
+    "bernstein": compute_bernstein_limits,
+}  # those that bound every probability on its own
 
 
 class BallRows(NamedTuple):
@@ -92,7 +102,7 @@ class ConfidenceSet(AbstractModel):
     def radius(self) -> Float[np.ndarray, "law S A"]:
         """The radius of every ball per sample: 0 where the law is known, inf where there is no sample."""
         support, n = self.counts.support, self.counts.pairs
-        total = ball_radius(self.counts.transitions, self._possible, self.log_share)
+        total = compute_ball_radius(self.counts.transitions, self._possible, self.log_share)
         seen = np.divide(total, n, out=np.full(n.shape, np.inf), where=n > 0)
         return np.where(support.unsure, seen, 0.0)
 
@@ -122,9 +132,9 @@ class ConfidenceSet(AbstractModel):
     @cached_property
     def rows(self) -> LawRows:
         """The rows on the planner's device."""
-        return lay_out_rows(self.counts, self._sets(), self.start_row)
+        return lay_out_rows(self.counts, self._build_rows(), self.start_row)
 
-    def _sets(self) -> BallRows | BoxRows | NearRows:
+    def _build_rows(self) -> BallRows | BoxRows | NearRows:
         if self.set in _BY_ENTRY:
             low, high, elsewhere = self.box
             return BoxRows(_to_planner_order(low), _to_planner_order(high), _swap_last_axes(elsewhere))
@@ -136,7 +146,7 @@ class ConfidenceSet(AbstractModel):
     def distance(self) -> Float[np.ndarray, "law S A"]:
         """The L1 radius of every row around its frequencies: 0 where the law is known, 2 where there is no sample."""
         support = self.counts.support
-        return np.where(support.unsure, l1_distance(self.counts.pairs, self._possible, self.log_share), 0.0)
+        return np.where(support.unsure, bound_l1_distance(self.counts.pairs, self._possible, self.log_share), 0.0)
 
     @property
     def _possible(self) -> Int[np.ndarray, "law S A"]:

@@ -76,12 +76,12 @@ def build_known(
     )
 
 
-def lists_for_planner(counts: Counts) -> Int[DeviceArray, "1 K A S"]:
+def list_successors_for_planner(counts: Counts) -> Int[DeviceArray, "1 K A S"]:
     """Return the lists in the exact planner's order; that of a state never visited points to itself."""
-    return place_on_device(lists(counts).transpose(2, 1, 0)[None].astype(np.int32))
+    return place_on_device(list_successors(counts).transpose(2, 1, 0)[None].astype(np.int32))
 
 
-def lists(counts: Counts) -> Int[np.ndarray, "S A K"]:
+def list_successors(counts: Counts) -> Int[np.ndarray, "S A K"]:
     """Return the successor lists; that of a state never visited points to itself."""
     filled = counts.support.filled
     return np.where(counts.support.sizes[..., None] == 0, np.arange(len(filled))[:, None, None], filled)

@@ -23,7 +23,7 @@ from scipy.special import gammaln, xlogy
 _HALVINGS = 60  # of [0, 1]: down to the last bit that matters
 
 
-def ball_radius(
+def compute_ball_radius(
     counts: Float[np.ndarray, "*rows K"], possible: Int[np.ndarray, "*rows"], log_rows_over_delta: float
 ) -> Float[np.ndarray, "*rows"]:
     """Compute the radius of n KL(phat || P) for every row; `possible` is K, which may exceed the length of lists."""
@@ -36,7 +36,7 @@ def ball_radius(
     return log_rows_over_delta + likelihood - mixture
 
 
-def box_limits(
+def compute_box_limits(
     counts: Float[np.ndarray, "*rows K"], log_entries_over_delta: float
 ) -> tuple[Float[np.ndarray, "*rows K"], Float[np.ndarray, "*rows K"]]:
     """Compute the least and the largest probability of every successor: n kl(phat_k, p) <= radius_k."""
@@ -53,7 +53,7 @@ def box_limits(
     return _find_edge(outside, phat, np.zeros_like(phat)), _find_edge(outside, phat, np.ones_like(phat))
 
 
-def bernstein_limits(
+def compute_bernstein_limits(
     counts: Float[np.ndarray, "*rows K"], log_entries_over_delta: float
 ) -> tuple[Float[np.ndarray, "*rows K"], Float[np.ndarray, "*rows K"]]:
     """Compute the ends of every probability by |phat - p| <= sqrt(2 v L / n) + 7 L / (3 (n - 1)).
@@ -68,7 +68,7 @@ def bernstein_limits(
     return np.where(known, np.maximum(phat - width, 0.0), 0.0), np.where(known, np.minimum(phat + width, 1.0), 1.0)
 
 
-def l1_distance(
+def bound_l1_distance(
     n: Float[np.ndarray, "*rows"], possible: Int[np.ndarray, "*rows"], log_rows_over_delta: float
 ) -> Float[np.ndarray, "*rows"]:
     """Bound |phat - p|_1 by sqrt(2 (log(2^K - 2) + log(rows n (n + 1) / delta)) / n), and by 2."""
@@ -106,5 +106,5 @@ def start_row(
     n = starts.sum()
     if n == 0:
         return StartRow(np.arange(starts.size), np.zeros(starts.size), np.inf)
-    radius = ball_radius(starts[None], np.array([starts.size]), log_share)[0]
+    radius = compute_ball_radius(starts[None], np.array([starts.size]), log_share)[0]
     return StartRow(np.arange(starts.size), starts / n, float(radius / n))

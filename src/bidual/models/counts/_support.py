@@ -139,6 +139,7 @@ def read_absorbing(absorbing: Sequence[int] | Int[np.ndarray, "e"], S: int) -> I
 
 
 def _list_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
+    """Return the successors of positive probability in a model, as lists."""
     lists = mdp.successors
     if lists.shape[1:] != (S, A):
         raise ModelError(
@@ -147,7 +148,7 @@ def _list_model(mdp: TabularMDP, S: int, A: int) -> Int[np.ndarray, "S A K"]:
     steps = max(lists.states.shape[0], lists.probabilities.shape[0])
     states = np.broadcast_to(lists.states, (steps, *lists.states.shape[1:]))
     found = np.where(lists.probabilities > 0, states, NOBODY)
-    return _compact(np.concatenate(list(found), axis=-1))
+    return _sort_lists(np.concatenate(list(found), axis=-1))
 
 
 def _list_function(declared: SuccessorFunction, rows: Bool[np.ndarray, "S A"]) -> Int[np.ndarray, "S A K"]:
@@ -172,6 +173,7 @@ def _list_function(declared: SuccessorFunction, rows: Bool[np.ndarray, "S A"]) -
 
 
 def _list_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]:
+    """Return the declared lists as an array over states and actions; raise `ModelError` for others."""
     try:
         lists = np.asarray(declared)
     except ValueError as error:
@@ -187,10 +189,10 @@ def _list_array(declared: ArrayLike, S: int, A: int) -> Int[np.ndarray, "S A K"]
     if lists.size and not (lists.min() >= NOBODY and lists.max() < S):
         s, a, k = np.argwhere((lists < NOBODY) | (lists >= S))[0].tolist()
         raise ModelError(f"support[{s}, {a}, {k}] is {lists[s, a, k]}: states are numbered 0 to {S - 1}, padding is -1")
-    return _compact(lists)
+    return _sort_lists(lists)
 
 
-def _compact(lists: Int[np.ndarray, "S A n"]) -> Int[np.ndarray, "S A K"]:
+def _sort_lists(lists: Int[np.ndarray, "S A n"]) -> Int[np.ndarray, "S A K"]:
     """Sort lists and remove repetitions, with padding at the end, no longer than necessary."""
     last = np.iinfo(np.int64).max
     ordered = np.sort(np.where(lists == NOBODY, last, lists.astype(np.int64)), axis=-1)

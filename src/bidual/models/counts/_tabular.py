@@ -15,14 +15,14 @@ from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Ne
 from bidual.models._known import Known
 from bidual.models.counts._arrivals import compute_arrival_rewards, compute_expected_features
 from bidual.models.counts._counted import AbstractCounted
-from bidual.models.counts._counts import no_counts
+from bidual.models.counts._counts import start_counts
 from bidual.models.counts._optimistic import SETS, ConfidenceSet
 from bidual.models.counts._posterior import (
     add_strangers,
     build_known,
     draw_posterior,
     estimate_start,
-    lists_for_planner,
+    list_successors_for_planner,
     smooth_counts,
 )
 from bidual.models.counts._support import Declared, read_absorbing, read_support
@@ -83,7 +83,7 @@ class Tabular(AbstractDeclaration):
         support = read_support(self.support, ends, allowed)
         law = facts.initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
-        counts = no_counts(support, noisy, 1 if self.stationary else facts.horizon)
+        counts = start_counts(support, noisy, 1 if self.stationary else facts.horizon)
         return Knowledge(counts, pieces, facts.horizon, law, facts.delta, self.set)
 
 
@@ -110,7 +110,7 @@ class Knowledge(AbstractCounted):
             return self.single(draw_posterior(self.counts, rng))
         counts, prior = add_strangers(self.counts, rng)
         law, start = draw_posterior(counts, rng, prior), estimate_start(self.counts, self.initial)
-        model = build_known(counts, law, start, lists_for_planner(counts))
+        model = build_known(counts, law, start, list_successors_for_planner(counts))
         return model, compute_expected_features(
             self.pieces, compute_arrival_rewards(self.pieces, counts, self.delta), law
         )

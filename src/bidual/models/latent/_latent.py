@@ -14,7 +14,7 @@ from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._known import Known
 from bidual.models.counts._counted import AbstractCounted, TablePolicy
-from bidual.models.counts._counts import Counts, no_counts
+from bidual.models.counts._counts import Counts, start_counts
 from bidual.models.counts._posterior import build_known, estimate_start
 from bidual.models.counts._support import read_support
 from bidual.models.latent._decoded_counts import Tally
@@ -80,7 +80,7 @@ class Latent(AbstractDeclaration):
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
         family: AbstractEmissionFamily = Gaussian() if facts.symbols is None else Categorical(facts.symbols)
         reader = Reader.start(family, self.latents, (horizon, S, A), facts.dimension, len(pieces.observed))
-        counts = no_counts(support, noisy, horizon)
+        counts = start_counts(support, noisy, horizon)
         return LatentKnowledge(counts, pieces, horizon, None, facts.delta, "unseen", self, reader)
 
 

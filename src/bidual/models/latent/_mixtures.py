@@ -61,14 +61,14 @@ class Categorical(AbstractEmissionFamily):
     def fit(self, observations: Float[np.ndarray, "n D"], shares: Float[np.ndarray, "n k"]) -> CategoricalEmission:
         """Fit frequencies, with half an observation more of every symbol."""
         counts = shares.sum(axis=0)
-        sums = np.einsum("nk,ndl->kdl", shares, self._one_hot(observations), optimize=True) + 0.5
+        sums = np.einsum("nk,ndl->kdl", shares, self._encode_symbols(observations), optimize=True) + 0.5
         return CategoricalEmission(sums / sums.sum(axis=-1, keepdims=True), counts / len(observations))
 
     def coordinates(self, observations: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n m"]:
         """Return one indicator for every entry and symbol."""
-        return self._one_hot(observations).reshape(len(observations), observations.shape[1] * self.symbols)
+        return self._encode_symbols(observations).reshape(len(observations), observations.shape[1] * self.symbols)
 
-    def _one_hot(self, observations: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D L"]:
+    def _encode_symbols(self, observations: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D L"]:
         return (observations[..., None] == np.arange(self.symbols)).astype(np.float64)
 
 
@@ -104,12 +104,12 @@ def _grow(
         if not ends:
             break
         valid = [end for end in ends if _is_separated(family, observations, end)]
-        emission = max(valid or ends, key=lambda end: _log_likelihood(end, observations))
+        emission = max(valid or ends, key=lambda end: _compute_log_likelihood(end, observations))
         best = emission if valid else best
     return best
 
 
-def _log_likelihood(emission: Emission, observations: Float[np.ndarray, "n D"]) -> float:
+def _compute_log_likelihood(emission: Emission, observations: Float[np.ndarray, "n D"]) -> float:
     return float(np.logaddexp.reduce(emission.scores(observations), axis=1).sum())
 
 
@@ -124,14 +124,14 @@ def _run_em(
     family: AbstractEmissionFamily, observations: Float[np.ndarray, "n D"], labels: Int[np.ndarray, "n"]
 ) -> Emission:
     """Run EM from a division of the observations; at first with each of them in one latent only."""
-    emission = family.fit(observations, _one_hot(labels))
+    emission = family.fit(observations, _encode_shares(labels))
     for sweep in range(_SWEEPS):
         scores = emission.scores(observations)
         again = scores.argmax(axis=1)
         if sweep and np.array_equal(again, labels):
             break
         labels = again
-        shares = _one_hot(labels) if sweep < _HARD else softmax(scores, axis=1)
+        shares = _encode_shares(labels) if sweep < _HARD else softmax(scores, axis=1)
         emission = family.fit(observations, shares[:, shares.sum(axis=0) > 1e-6])
     return emission
 
@@ -169,7 +169,7 @@ def _find_side(x: Float[np.ndarray, "n m"]) -> Int[np.ndarray, "far"]:
     return np.flatnonzero(centred @ axis > 0)
 
 
-def _one_hot(labels: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
+def _encode_shares(labels: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
     """Return the shares of a division, without empty latents."""
     _, numbers = np.unique(labels, return_inverse=True)
     return np.eye(int(numbers.max()) + 1)[numbers]
@@ -239,6 +239,7 @@ def _require_distance(
     steady: float,
     dof: float,
 ) -> Float[np.ndarray, "..."]:
+    """Return the squared distance that two groups must have: beyond noise, and beyond a cut through one cloud."""
     chosen = (np.minimum(one, other) > 1).astype(np.float64)
     chance = 1 + chosen + Z * np.sqrt(2 / steady * (1 + 1 / dof))
     return noise * ((1 / one + 1 / other) * chance + CLEAR / free)

@@ -33,7 +33,7 @@ from bidual.models.counts._optimistic import (
     lay_out_features,
     lay_out_rows,
 )
-from bidual.models.counts._radius import StartRow, ball_radius, start_row
+from bidual.models.counts._radius import StartRow, compute_ball_radius, start_row
 from bidual.problem.features import Pieces
 from bidual.world.policies import DeterministicPolicy
 
@@ -110,11 +110,12 @@ class Elliptical(AbstractModel):
         )
         possible = np.broadcast_to(support.possible, n.shape)
         own = np.sqrt(
-            ball_radius(counts.transitions, possible, float(np.log(rows / self.delta))) / (2 * np.maximum(n, 1))
+            compute_ball_radius(counts.transitions, possible, float(np.log(rows / self.delta))) / (2 * np.maximum(n, 1))
         )
         return np.maximum(seen - self._listed, 0.0).sum(axis=-1) - own - self.radius
 
     def _refuse_at(self, excess: Float[np.ndarray, "law S A"], what: str) -> None:
+        """Raise `EnvError` where the estimate cannot be that of a law, by more than its error."""
         excess = np.where(self.counts.support.unsure, excess, -np.inf)
         if excess.max(initial=-np.inf) <= _ROUNDING:
             return

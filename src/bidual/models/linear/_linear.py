@@ -11,17 +11,17 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.brief import describe_briefly
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import ModelError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._known import Known
 from bidual.models.counts._arrivals import NOISE
 from bidual.models.counts._counted import ANYWHERE, AbstractCounted
-from bidual.models.counts._counts import no_counts
+from bidual.models.counts._counts import start_counts
 from bidual.models.counts._support import NOBODY, Declared, read_absorbing, read_support
 from bidual.models.linear._elliptical import Elliptical
-from bidual.models.linear._ridge import Fit, count_log_vertices, fit_ridge, learnable_rows, sum_arrivals
+from bidual.models.linear._ridge import Fit, count_log_vertices, find_learnable_rows, fit_ridge, sum_arrivals
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, check_initial
 
@@ -93,8 +93,8 @@ class LinearMDP(AbstractDeclaration):
         support = read_support(anywhere if self.support is None else self.support, ends, allowed)
         law = facts.initial if self.initial is None else check_initial(self.initial, S)
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
-        counts = no_counts(support, noisy, 1 if self.one_law else horizon)
-        check_phi(phi, horizon, allowed, learnable_rows(counts), normed=self.bound is None)
+        counts = start_counts(support, noisy, 1 if self.one_law else horizon)
+        check_phi(phi, horizon, allowed, find_learnable_rows(counts), normed=self.bound is None)
         bound = float(np.sqrt(phi.shape[-1])) if self.bound is None else float(self.bound)
         known = counts, pieces, horizon, law, facts.delta, LINEAR_SETS[0]
         return LinearKnowledge(*known, phi, bool(self.stationary), bound, float(self.ridge))
@@ -141,7 +141,7 @@ class LinearKnowledge(AbstractCounted):
 
     def law_settings(self) -> str:
         """Return the checksum of features and settings."""
-        return checksum([self.stationary, self.bound, self.ridge], self.phi)
+        return compute_checksum([self.stationary, self.bound, self.ridge], self.phi)
 
     def pack_declaration(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the features and their settings, as JSON values and arrays."""
@@ -203,7 +203,7 @@ class LinearKnowledge(AbstractCounted):
     @property
     def _arrivals(self) -> int:
         """The number of states that can follow one that can be left."""
-        return np.unique(self.counts.support.filled[learnable_rows(self.counts)]).size
+        return np.unique(self.counts.support.filled[find_learnable_rows(self.counts)]).size
 
     @property
     def _log_share(self) -> float:

@@ -57,7 +57,7 @@ def fit_ridge(phi: Float[np.ndarray, "step S A d"], counts: Counts, ridge: float
     """Fit the estimate to counts, which are sufficient statistics."""
     laws, S, A = counts.pairs.shape
     features, d, shape = _broadcast_features(phi, laws), phi.shape[-1], (laws, S, A)
-    sizes, n = np.abs(features), np.where(learnable_rows(counts), counts.pairs, 0.0).reshape(laws, S * A, 1)
+    sizes, n = np.abs(features), np.where(find_learnable_rows(counts), counts.pairs, 0.0).reshape(laws, S * A, 1)
     second, rough = (_sum_rows(part, n * part, stationary=stationary) for part in (features, sizes))
     first, moves = (
         sum_arrivals(phi, counts, counts.transitions, stationary=stationary),
@@ -87,7 +87,7 @@ def count_log_vertices(possible: int) -> float:
     return float((n - 1) * np.log(2.0) + np.log1p(-(2.0 ** (1 - n))))
 
 
-def learnable_rows(counts: Counts) -> Bool[np.ndarray, "S A"]:
+def find_learnable_rows(counts: Counts) -> Bool[np.ndarray, "S A"]:
     """Return the rows that the estimate is fitted to: phi need not describe states that are never left."""
     return counts.support.allowed & ~counts.support.absorbing[:, None]
 
@@ -98,7 +98,7 @@ def sum_arrivals(
     """Compute G for any numbers of transitions on the lists, observed or drawn."""
     laws, S, A, _ = numbers.shape
     dense = np.zeros((laws, S, A, S))
-    law, s, a, place = np.nonzero(np.where(learnable_rows(counts)[..., None], numbers, 0.0))
+    law, s, a, place = np.nonzero(np.where(find_learnable_rows(counts)[..., None], numbers, 0.0))
     dense[law, s, a, counts.support.states[s, a, place]] = numbers[law, s, a, place]
     return _sum_rows(_broadcast_features(phi, laws), dense.reshape(laws, S * A, S), stationary=stationary)
 

@@ -19,7 +19,7 @@ def describe_signals(features: Computed) -> list[list[Any]]:
     return [[name, *pair, one.size] for name, pair, one in zip(features.names, limits, features.signals, strict=True)]
 
 
-def control_assumptions(
+def list_assumptions(
     knowledge: "ControlKnowledge", program: AbstractProgram, delta: float, share: float
 ) -> tuple[str, ...]:
     """Return the assumptions behind bounds and intervals, and the parts of the model that are estimates."""
@@ -57,7 +57,7 @@ def _describe_bound(knowledge: "ControlKnowledge", program: AbstractProgram, sha
     """Return the assumptions of a bound on other policies, or why there is none: sampled plans prove nothing."""
     if knowledge.missing is not None:
         return f"no lower bound: {knowledge.missing}"
-    if knowledge.laws is None or not _quadratic(program, knowledge.laws):
+    if knowledge.laws is None or not _has_quadratic_costs(program, knowledge.laws):
         return "no lower bound: heuristic planner, and costs that were not declared as quadratic"
     return (
         f"the bound on other policies is Riccati's over all linear laws that may be true: the change of the state is "
@@ -67,7 +67,7 @@ def _describe_bound(knowledge: "ControlKnowledge", program: AbstractProgram, sha
     )
 
 
-def _quadratic(program: AbstractProgram, laws: LinearLaws) -> bool:
+def _has_quadratic_costs(program: AbstractProgram, laws: LinearLaws) -> bool:
     """Return whether every cost is quadratic, for multipliers of the signs that they can have."""
     rows = program.linear
     if rows is None:

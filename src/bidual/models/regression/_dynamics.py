@@ -100,10 +100,10 @@ class Simulated(AbstractDynamics):
         self, s: Float[Array, "n"], u: Float[Array, "m"], e: Float[Array, "e"], noise: Float[Array, "n"]
     ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
         """Evaluate the function, and add noise."""
-        mean = self.function(s, u, into_ball(e)) if self.extras else self.function(s, u)
+        mean = self.function(s, u, scale_into_ball(e)) if self.extras else self.function(s, u)
         return mean + self.deviation * noise, jnp.zeros(())
 
 
-def into_ball(e: Float[Array, "e"]) -> Float[Array, "e"]:
+def scale_into_ball(e: Float[Array, "e"]) -> Float[Array, "e"]:
     """Scale e into the unit ball; e / max(|e|, 1) would have no derivative at 0."""
     return e * jax.lax.rsqrt(jnp.maximum(e @ e, 1.0))

@@ -48,7 +48,7 @@ class Ellipsoid:
         return jnp.sqrt(jnp.maximum(squared, _LEAST))
 
 
-def outer_ellipsoid(posterior: Posterior, rank: int | None = None) -> Ellipsoid:
+def find_outer_ellipsoid(posterior: Posterior, rank: int | None = None) -> Ellipsoid:
     """Return the ellipsoid of rank `rank` around that of the posterior with the least excess on the data.
 
     The excess is the sum of sigma^2 - phi' Lambda^-1 phi over all phi so far, and over the pseudo-data of the ridge: d

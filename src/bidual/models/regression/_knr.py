@@ -10,16 +10,16 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.brief import describe_briefly
-from bidual._base.checksum import checksum
+from bidual._base.checksum import compute_checksum
 from bidual._base.errors import EnvError, ModelError, ProblemError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge, Bound, BoundSolver
-from bidual.models.regression._describe import control_assumptions, describe_signals
+from bidual.models.regression._describe import describe_signals, list_assumptions
 from bidual.models.regression._dynamics import Stage
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics
-from bidual.models.regression._regression import Moments, Posterior, no_moments, posterior
+from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
 from bidual.models.regression._scales import FITTED_IN, find_fitted, fit_scales, join_transitions
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import (
@@ -28,7 +28,7 @@ from bidual.problem.features import (
     Computed,
     LinearMap,
     Pieces,
-    features_of,
+    compute_features,
     fourier,
 )
 
@@ -111,7 +111,7 @@ class KNR(AbstractDeclaration):
             limits=limits,
             declared_box=(low, high),
             discrete=facts.discrete,
-            moments=no_moments(n, phi.sizes[2]),
+            moments=start_moments(n, phi.sizes[2]),
             starts=np.zeros((0, n)),
             seen=(np.full(n, np.inf), np.full(n, -np.inf)),
             episodes=0,
@@ -155,14 +155,14 @@ class ControlKnowledge(AbstractKnowledge):
             s, u = episode.observations[: L + 1], episode.controls[:L]
             new.append((s[:-1], u, np.diff(s, axis=0)))
             if L and fitted is None:
-                moments = moments.add(features_of(self.phi, s[:-1], u), np.diff(s, axis=0))
+                moments = moments.add(compute_features(self.phi, s[:-1], u), np.diff(s, axis=0))
             low, high = np.minimum(low, s.min(axis=0)), np.maximum(high, s.max(axis=0))
         phi, early = self.phi, None
         if fitted is not None:
             early = join_transitions(self.early, new)
             scales = fit_scales((low, high), self.declared_box, None if self.discrete else self.limits, self.shape[2])
             phi = fitted.fit_map(scales, low.size)
-            moments = no_moments(low.size, phi.sizes[2]).add(features_of(phi, *early[:2]), early[2])
+            moments = start_moments(low.size, phi.sizes[2]).add(compute_features(phi, *early[:2]), early[2])
         first = np.stack([one.observations[0] for one in episodes if one.observations is not None])
         if self.declared.first is not None and np.any(first != np.array(self.declared.first)):
             row = int(np.argmax(np.any(first != np.array(self.declared.first), axis=1)))
@@ -229,7 +229,7 @@ class ControlKnowledge(AbstractKnowledge):
             "ridge": float(model.ridge),
             "noise": np.asarray(model.noise, dtype=np.float64).tolist() if model.noise is not None else None,
             "bound": None if model.bound is None else float(model.bound),
-            "box": checksum([], *self.declared_box),
+            "box": compute_checksum([], *self.declared_box),
             "signals": describe_signals(self.features),
             "limits of the controls": [end.tolist() for end in self.limits],
             "numbered actions": self.discrete,
@@ -240,7 +240,7 @@ class ControlKnowledge(AbstractKnowledge):
     ) -> tuple[str, ...]:
         """Return the assumptions of bounds and intervals, in words."""
         del signals
-        return control_assumptions(self, program, delta, share)
+        return list_assumptions(self, program, delta, share)
 
     def resume(self, now: AbstractKnowledge) -> "ControlKnowledge":
         """Return the same regression with the failure probability of `now`; raise where the two do not match."""
@@ -262,7 +262,7 @@ class ControlKnowledge(AbstractKnowledge):
         """The posterior of W given the transitions."""
         noise = self.declared.noise
         each = None if noise is None else np.resize(np.asarray(noise, dtype=np.float64), self.starts.shape[1])
-        return posterior(self.moments, self.declared.ridge, each, self.declared.bound)
+        return compute_posterior(self.moments, self.declared.ridge, each, self.declared.bound)
 
     @property
     def missing(self) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bidual._base.brief import describe_briefly
-from bidual.models.regression._dynamics import AbstractDynamics, into_ball
+from bidual.models.regression._dynamics import AbstractDynamics, scale_into_ball
 from bidual.models.regression._ellipsoid import Ellipsoid
 from bidual.models.regression._regression import Posterior
 from bidual.problem.features import AbstractMap
@@ -68,7 +68,7 @@ class Regressed(AbstractDynamics):
         if self.ellipsoid is not None:
             sigma = self.ellipsoid.sigma(phi)
             if self.beta is not None:
-                moved = moved + jnp.asarray(self.beta, s.dtype) * sigma * into_ball(e)
+                moved = moved + jnp.asarray(self.beta, s.dtype) * sigma * scale_into_ball(e)
             if self.kappa is not None:
                 bonus = jnp.asarray(self.kappa, s.dtype) * sigma
         return jnp.clip(moved, low, high), bonus

@@ -65,7 +65,7 @@ class Moments:
         )
 
 
-def no_moments(n: int, d: int) -> Moments:
+def start_moments(n: int, d: int) -> Moments:
     """Return the moments before the first transition."""
     return Moments(np.zeros((d, d)), np.zeros((n, d)), np.zeros(n), 0)
 
@@ -190,7 +190,7 @@ class Posterior:
         return float(residual + 2 * np.linalg.norm(W) * self._rounding_error + self._unit * size)
 
 
-def posterior(
+def compute_posterior(
     moments: Moments, ridge: float, noise: float | Float[np.ndarray, "n"] | None = None, bound: float | None = None
 ) -> Posterior:
     """Return the posterior for moments and the declared deviation of the noise (per state variable, or one for all)."""

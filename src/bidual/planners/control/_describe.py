@@ -37,7 +37,7 @@ class Given(NamedTuple):
     model_features: AbstractModelFeatures | None = None
 
 
-def array_of(arrays: dict[str, np.ndarray], name: str, *shape: int | None, bounded: bool = True) -> np.ndarray:
+def read_array(arrays: dict[str, np.ndarray], name: str, *shape: int | None, bounded: bool = True) -> np.ndarray:
     """Read the array of that name; `ValueError` for another shape (None: of any length) or entries that are NaN."""
     array = arrays[name]
     fits = array.ndim == len(shape) and all(size in (None, own) for size, own in zip(shape, array.shape, strict=True))
@@ -115,23 +115,23 @@ def store_dynamics(dynamics: AbstractDynamics) -> StoredController:
 
 def read_dynamics(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> Regressed:
     """Rebuild dynamics from JSON values and arrays; `ValueError` where they do not fit each other."""
-    W = array_of(arrays, "W", None, None)
-    n, m = len(W), len(array_of(arrays, "least", None))
+    W = read_array(arrays, "W", None, None)
+    n, m = len(W), len(read_array(arrays, "least", None))
     phi = _read_map(header["map"], arrays, n, m, given.model_features)
     d = phi.sizes[2]
-    low, high = (array_of(arrays, name, n, bounded=False) for name in ("low", "high"))
-    least, most = (array_of(arrays, name, m, bounded=False) for name in ("least", "most"))
+    low, high = (read_array(arrays, name, n, bounded=False) for name in ("low", "high"))
+    least, most = (read_array(arrays, name, m, bounded=False) for name in ("least", "most"))
     if not (n and m and np.all(low < high) and np.all(least <= most)):
         raise ValueError("its states or controls have no room")
     ellipsoid = None
     if "directions" in arrays:
-        r = len(array_of(arrays, "inverse", None))
-        ellipsoid = Ellipsoid(array_of(arrays, "directions", r, d), arrays["inverse"], array_of(arrays, "rest"))
-    beta, kappa = (array_of(arrays, name) if name in arrays else None for name in ("beta", "kappa"))
+        r = len(read_array(arrays, "inverse", None))
+        ellipsoid = Ellipsoid(read_array(arrays, "directions", r, d), arrays["inverse"], read_array(arrays, "rest"))
+    beta, kappa = (read_array(arrays, name) if name in arrays else None for name in ("beta", "kappa"))
     if ellipsoid is None and (beta is not None or kappa is not None):
         raise ValueError("it hopes for something in no ellipsoid")
     return Regressed(
-        *(phi, array_of(arrays, "W", n, d), array_of(arrays, "deviation", n), low, high, least, most),
+        *(phi, read_array(arrays, "W", n, d), read_array(arrays, "deviation", n), low, high, least, most),
         *(ellipsoid, beta, kappa, check_switch(header["discrete"])),
     )
 
@@ -152,8 +152,8 @@ def _read_map(
     header: dict[str, Any], arrays: dict[str, np.ndarray], n: int, m: int, given: AbstractModelFeatures | None
 ) -> AbstractMap:
     if header["name"] == "fourier":
-        phases = array_of(arrays, "phases", None)
-        return FourierMap(array_of(arrays, "frequencies", len(phases), n + m), phases, n)
+        phases = read_array(arrays, "phases", None)
+        return FourierMap(read_array(arrays, "frequencies", len(phases), n + m), phases, n)
     return _build_map(read_features(header, given), n, m)
 
 

@@ -86,7 +86,7 @@ class OpenLoop(AbstractExecution):
     def __call__(self, planned: PlannedControls) -> ExecutedControls:
         """Return the policy of the planned controls, with gains of 0."""
         H, (n, m, _) = planned.psi.horizon, planned.dynamics.sizes
-        return _affine(planned, planned.nominal[:, :m], np.zeros((H, n)), np.zeros((H, m, n)))
+        return _make_affine(planned, planned.nominal[:, :m], np.zeros((H, n)), np.zeros((H, m, n)))
 
 
 @final
@@ -113,9 +113,9 @@ class Feedback(AbstractExecution):
     def __call__(self, planned: PlannedControls) -> ExecutedControls:
         """Compute gains in double precision: second derivatives lose digits."""
         dynamics, psi, theta, nominal, _ = planned
-        wide = jax.tree.map(_double, (dynamics, theta, central(psi), nominal))
+        wide = jax.tree.map(_to_double, (dynamics, theta, choose_central_start(psi), nominal))
         along = regulate(wide[0], psi.features, *wide[1:], self.steps)
-        return _affine(planned, *(np.asarray(part) for part in along[:3]))
+        return _make_affine(planned, *(np.asarray(part) for part in along[:3]))
 
 
 @final
@@ -165,22 +165,23 @@ def law_of(policy: ControlPolicy) -> AbstractLaw:
     raise PolicyError(f"a {type(controller).__name__} cannot be followed in compiled code: roll out a plan's policy")
 
 
-def central(psi: Stage) -> Float[np.ndarray, "n"]:
+def choose_central_start(psi: Stage) -> Float[np.ndarray, "n"]:
     """Return the start state nearest to the mean of all of them, which itself may be no state at all."""
     apart = psi.starts - psi.starts.mean(axis=0)
     return psi.starts[int(np.argmin(np.einsum("kn,kn->k", apart, apart)))]
 
 
-def _double(leaf: Any) -> Any:  # noqa: ANN401 - an array of anything
+def _to_double(leaf: Any) -> Any:  # noqa: ANN401 - an array of anything
     return np.asarray(leaf, dtype=np.float64) if np.issubdtype(np.asarray(leaf).dtype, np.floating) else leaf
 
 
-def _affine(
+def _make_affine(
     planned: PlannedControls,
     controls: Float[np.ndarray, "H m"],
     states: Float[np.ndarray, "H n"],
     gains: Float[np.ndarray, "H m n"],
 ) -> ExecutedControls:
+    """Build the policy of an affine law along the planned path."""
     dynamics = planned.dynamics
     low, high = (np.asarray(end, dtype=np.float64) for end in dynamics.limits)
     law = AffineFeedback(controls.astype(np.float64), states, gains)

@@ -14,7 +14,7 @@ def join_extras(u: Float[Array, "*batch m"], e: Float[Array, "*batch e"]) -> Flo
     return jnp.concatenate([u, e], axis=-1) if e.shape[-1] else u
 
 
-def part_extras(z: Float[Array, "*batch q"], m: int) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch e"]]:
+def split_extras(z: Float[Array, "*batch q"], m: int) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch e"]]:
     """Return the m controls and the extras of a vector of both: the reverse of `join_extras`."""
     if z.shape[-1] == m:
         return z, jnp.zeros((*z.shape[:-1], 0), z.dtype)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bidual.models import AbstractDynamics
-from bidual.planners.control._extras import join_extras, part_extras
+from bidual.planners.control._extras import join_extras, split_extras
 from bidual.planners.control._search import Subproblem
 from bidual.problem.features import Computed
 
@@ -51,7 +51,7 @@ def regulate(
 def descend_path(problem: Subproblem, nominal: Float[Array, "H q"], steps: int, free: int) -> FeedbackPath:
     """Compute the same where the first `free` numbers of every step may change: the controls, or extras as well."""
     n, H = problem.dynamics.sizes[0], problem.theta.shape[0]
-    u, e = part_extras(nominal, free)
+    u, e = split_extras(nominal, free)
     still = FeedbackPath(u, jnp.zeros((H, n)), jnp.zeros((H, free, n)), jnp.asarray(jnp.inf))
     follow, back = partial(_follow, problem, e), partial(_pass_backward, problem, e)
     path = follow(still, jnp.zeros((H, free)), jnp.asarray(0.0))
@@ -76,7 +76,7 @@ def _follow(
     share: Float[Array, ""],
 ) -> FeedbackPath:
     """Compute the path under changed controls, with the gains of the law."""
-    low, high = _limits(problem.dynamics, change.shape[1], problem.s.dtype)
+    low, high = _join_limits(problem.dynamics, change.shape[1], problem.s.dtype)
 
     def step(s: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         theta_h, e, u, at, K, k = now
@@ -96,26 +96,26 @@ def _pass_backward(
     """Compute changes and gains at every step, from the last one backwards."""
     dynamics, theta = problem.dynamics, problem.theta
     n = dynamics.sizes[0]
-    low, high = _limits(dynamics, path.controls.shape[1], theta.dtype)
+    low, high = _join_limits(dynamics, path.controls.shape[1], theta.dtype)
 
     def cost(z: Array, theta_h: Array, e: Array) -> Array:
         return problem.step(theta_h, z[:n], join_extras(z[n:], e))[1]
 
     def mean(z: Array, e: Array) -> Array:
-        both = part_extras(join_extras(z[n:], e), dynamics.sizes[1])
+        both = split_extras(join_extras(z[n:], e), dynamics.sizes[1])
         return dynamics.step(z[:n], *both, jnp.zeros(n, dtype=z.dtype))[0]
 
     z = jnp.concatenate([path.states, path.controls], axis=1)
-    slopes = _zero_undefined(jax.vmap(jax.grad(cost))(z, theta, extras))
-    curves = _convex(_zero_undefined(jax.vmap(jax.hessian(cost))(z, theta, extras)))
-    moves = _zero_undefined(jax.vmap(jax.jacfwd(mean))(z, extras))
+    slopes = _replace_undefined(jax.vmap(jax.grad(cost))(z, theta, extras))
+    curves = _make_convex(_replace_undefined(jax.vmap(jax.hessian(cost))(z, theta, extras)))
+    moves = _replace_undefined(jax.vmap(jax.jacfwd(mean))(z, extras))
 
     def step(ahead: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         p, P = ahead
         slope, curve, move, u = now
         q, Q = slope + move.T @ p, curve + move.T @ P @ move
         # A step that is not finite becomes 0: the path stays as it is.
-        k, K = map(_zero_undefined, _minimise_within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u))
+        k, K = map(_replace_undefined, _minimise_within(Q[n:, n:], q[n:], Q[n:, :n], low - u, high - u))
         lift = jnp.concatenate([jnp.eye(n, dtype=Q.dtype), K])
         p = lift.T @ (q + Q[:, n:] @ k)
         P = lift.T @ Q @ lift
@@ -126,11 +126,11 @@ def _pass_backward(
     return changes, gains
 
 
-def _limits(dynamics: AbstractDynamics, free: int, dtype: Any) -> list[Float[Array, "free"]]:  # noqa: ANN401
+def _join_limits(dynamics: AbstractDynamics, free: int, dtype: Any) -> list[Float[Array, "free"]]:  # noqa: ANN401
     """Return the limits of controls, and of extras, which the dynamics project onto the unit ball themselves."""
     ones = jnp.ones(dynamics.sizes[2], dtype=dtype)
     pairs = zip(dynamics.limits, (-ones, ones), strict=True)
-    return [part_extras(join_extras(jnp.asarray(end, dtype=dtype), ball), free)[0] for end, ball in pairs]
+    return [split_extras(join_extras(jnp.asarray(end, dtype=dtype), ball), free)[0] for end, ball in pairs]
 
 
 def _minimise_within(
@@ -155,11 +155,11 @@ def _minimise_within(
     return k, -jnp.linalg.solve(restricted, free[:, None] * cross)
 
 
-def _convex(curves: Float[Array, "H z z"]) -> Float[Array, "H z z"]:
+def _make_convex(curves: Float[Array, "H z z"]) -> Float[Array, "H z z"]:
     values, vectors = jnp.linalg.eigh((curves + curves.swapaxes(1, 2)) / 2)
     return jnp.einsum("hij,hj,hkj->hik", vectors, jnp.maximum(values, 0.0), vectors)
 
 
-def _zero_undefined(array: Float[Array, "..."]) -> Float[Array, "..."]:
+def _replace_undefined(array: Float[Array, "..."]) -> Float[Array, "..."]:
     """Replace derivatives that do not exist by 0."""
     return jnp.where(jnp.isfinite(array), array, 0.0)

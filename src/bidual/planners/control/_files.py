@@ -10,9 +10,9 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError, BidualError
 from bidual.planners.control._describe import (
     Given,
-    array_of,
     check_switch,
     check_whole,
+    read_array,
     read_dynamics,
     read_sampler,
 )
@@ -28,7 +28,7 @@ def read_controls(path: str | os.PathLike[str], given: Given) -> ControlPolicy |
     """Read a policy that `ControlPolicy.save` or `Mixture.save` wrote."""
     manifest, arrays = archive.read(path, CONTROLS)
     try:
-        weights = array_of(arrays, "weights", None)
+        weights = read_array(arrays, "weights", None)
         members = tuple(read_control(header, arrays, given) for header in manifest["members"])
         lawful = weights.dtype == np.float64 and np.all(weights >= 0) and abs(weights.sum() - 1) <= 1e-9
         if not (members and len(members) == len(weights) and lawful):
@@ -48,7 +48,7 @@ def read_control(header: Mapping[str, Any], pool: Mapping[str, np.ndarray], give
     controller = read_controller(header["controller"], arrays, given)
     low, high = (pool[str(check_whole(number, 0))] for number in header["limits"])
     ends = {"low": low, "high": high}
-    low, high = (array_of(ends, name, controller.sizes[2], bounded=False) for name in ("low", "high"))
+    low, high = (read_array(ends, name, controller.sizes[2], bounded=False) for name in ("low", "high"))
     if not np.all(low <= high):
         raise ValueError("its limits are none")
     return ControlPolicy(controller, low, high, check_switch(header["discrete"]))
@@ -58,25 +58,25 @@ def read_controller(header: dict[str, Any], arrays: dict[str, np.ndarray], given
     """Rebuild a controller from its stored form."""
     match header["name"]:
         case "affine":
-            return _affine(arrays)
+            return _read_affine(arrays)
         case "random":
-            return _random(header, arrays)
+            return _read_random(header, arrays)
         case "receding":
-            return _receding(header, arrays, given)
+            return _read_receding(header, arrays, given)
     raise ArchiveError(f"there is no controller {header['name']!r:.40}: the file is damaged, or from a newer version")
 
 
-def _affine(arrays: dict[str, np.ndarray]) -> AffineFeedback:
-    gains = array_of(arrays, "gains", None, None, None)
+def _read_affine(arrays: dict[str, np.ndarray]) -> AffineFeedback:
+    gains = read_array(arrays, "gains", None, None, None)
     H, m, n = gains.shape
     if not gains.size:
         raise ValueError("it has no steps, or nothing to read or to set")
-    return AffineFeedback(array_of(arrays, "controls", H, m), array_of(arrays, "states", H, n), gains)
+    return AffineFeedback(read_array(arrays, "controls", H, m), read_array(arrays, "states", H, n), gains)
 
 
-def _random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomControls:
-    low = array_of(arrays, "low", None)
-    high = array_of(arrays, "high", len(low))
+def _read_random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomControls:
+    low = read_array(arrays, "low", None)
+    high = read_array(arrays, "high", len(low))
     deviation, colour = header["deviation"], header["colour"]
     if not (low.size and np.all(low <= high) and 0 <= deviation < np.inf and 0 <= colour < 1):
         raise ValueError("its noise is none")
@@ -84,11 +84,11 @@ def _random(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RandomCont
     return RandomControls(*sizes, low, high, float(deviation), float(colour))
 
 
-def _receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> Receding:
+def _read_receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Given) -> Receding:
     features = read_signals(header["signals"], read_recipes(header, arrays), given.features)
     dynamics = read_dynamics(header["dynamics"], arrays, given)
-    theta = array_of(arrays, "theta", None, features.dimension)
-    nominal = array_of(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])
+    theta = read_array(arrays, "theta", None, features.dimension)
+    nominal = read_array(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])
     if not 1 <= len(nominal) <= len(theta):
         raise ValueError(f"it looks {len(nominal)} steps ahead in {len(theta)}")
     every = check_whole(header["every"], 1, len(nominal))

@@ -20,7 +20,7 @@ from typing import final
 import numpy as np
 
 from bidual._base.errors import ModelError
-from bidual.models import LearnedDynamics, Regressed, outer_ellipsoid
+from bidual.models import LearnedDynamics, Regressed, find_outer_ellipsoid
 
 
 class AbstractOptimism(abc.ABC):
@@ -131,7 +131,7 @@ class Hallucinated(AbstractOptimism):
     def __call__(self, world: LearnedDynamics, rng: np.random.Generator) -> tuple[Regressed, ...]:
         """Return the estimate with displacements as further controls."""
         del rng
-        return (world.dynamics(ellipsoid=outer_ellipsoid(world.posterior, self.rank), beta=self.beta),)
+        return (world.dynamics(ellipsoid=find_outer_ellipsoid(world.posterior, self.rank), beta=self.beta),)
 
 
 @final
@@ -159,7 +159,7 @@ class Bonus(AbstractOptimism):
     def __call__(self, world: LearnedDynamics, rng: np.random.Generator) -> tuple[Regressed, ...]:
         """Return the estimate with its bonus."""
         del rng
-        return (world.dynamics(ellipsoid=outer_ellipsoid(world.posterior, self.rank), kappa=self.kappa),)
+        return (world.dynamics(ellipsoid=find_outer_ellipsoid(world.posterior, self.rank), kappa=self.kappa),)
 
 
 def _draw(world: LearnedDynamics, rng: np.random.Generator, scale: float) -> Regressed:

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from bidual._base.errors import ModelError, ProblemError
-from bidual._base.keys import Draw, Purpose, key_of
+from bidual._base.keys import Draw, Purpose, derive_key
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, AbstractModel, Stage
 from bidual.planners import AbstractPlanner, Plan
-from bidual.planners.control._execution import AbstractExecution, Feedback, PlannedControls, central
+from bidual.planners.control._execution import AbstractExecution, Feedback, PlannedControls, choose_central_start
 from bidual.planners.control._rollouts import embedding
 from bidual.planners.control._sampling import find_middle, icem
 from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
@@ -82,7 +82,9 @@ class Regulator(AbstractPlanner[AbstractDynamics]):
                 f"the sequence to start from has shape {start.shape}; the execution plans {T} steps and the "
                 f"dynamics have {m} controls and {extras} extras, so it must have shape {(T, q)}"
             )
-        found = _search(self.sampler, model, psi.features, theta, central(psi), T, start, self.draw.seed_words())
+        found = _search(
+            self.sampler, model, psi.features, theta, choose_central_start(psi), T, start, self.draw.seed_words()
+        )
         nominal, variance = (np.asarray(part, dtype=np.float64) for part in (found.nominal, found.variance))
         return ControlSequence(nominal, float(found.cost), variance)
 
@@ -112,12 +114,13 @@ def _search(
     nominal: Float[Array, "T q"] | None,
     seed_words: UInt[Array, "3"],
 ) -> Searched:
+    """Search the controls of the next steps from a state, beginning with `nominal` or the middle of the limits."""
     if nominal is None:
         centre, _ = find_middle(dynamics)
         nominal = jnp.broadcast_to(centre[None], (ahead, centre.size))
     first: Int[Array, ""] = jnp.asarray(0)
     problem = Subproblem.ahead(dynamics, features, theta, first, s, len(nominal))
-    return sampler(problem, jr.fold_in(key_of(seed_words), 3), nominal)
+    return sampler(problem, jr.fold_in(derive_key(seed_words), 3), nominal)
 
 
 @final

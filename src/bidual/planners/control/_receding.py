@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, describe_signals
 from bidual.planners.control._describe import describe_sampler, store_dynamics
-from bidual.planners.control._extras import part_extras
+from bidual.planners.control._extras import split_extras
 from bidual.planners.control._recipes import store_recipes
 from bidual.planners.control._rollouts import AbstractLaw
 from bidual.planners.control._sampling import find_middle
@@ -81,7 +81,7 @@ class Receding(AbstractController, AbstractLaw):
     def start(self, rng: np.random.Generator) -> RecedingMemory:
         """Draw one seed word, the source of all randomness of the episode's replanning."""
         word = np.uint32(rng.integers(2**32))
-        return RecedingMemory(word, np.asarray(self.nominal, dtype=np.float32), self._without_gains())
+        return RecedingMemory(word, np.asarray(self.nominal, dtype=np.float32), self._drop_gains())
 
     @float32
     def act(
@@ -94,14 +94,14 @@ class Receding(AbstractController, AbstractLaw):
 
     def begin(self, key: Key[Array, ""]) -> RecedingMemory:
         """Return the first memory in compiled code."""
-        return RecedingMemory(key, jnp.asarray(self.nominal), self._without_gains())
+        return RecedingMemory(key, jnp.asarray(self.nominal), self._drop_gains())
 
     def control(
         self, memory: RecedingMemory, h: Int[Array, ""], s: Float[Array, "n"]
     ) -> tuple[Float[Array, "m"], Float[Array, "e"], RecedingMemory]:
         """Act in compiled code, with the extras of the plan as well."""
         memory = jax.lax.cond(h % self.every == 0, self.replan, lambda memory, h, s: memory, memory, h, s)
-        return *part_extras(memory.answer(h % self.every, s), self.dynamics.sizes[1]), memory
+        return *split_extras(memory.answer(h % self.every, s), self.dynamics.sizes[1]), memory
 
     def replan(self, memory: RecedingMemory, h: Int[Array, ""], s: Float[Array, "n"]) -> RecedingMemory:
         """Plan from state s at step h, given the plan before."""
@@ -112,10 +112,10 @@ class Receding(AbstractController, AbstractLaw):
         theta, key = jnp.asarray(self.theta), jr.fold_in(memory.key, h)
         problem = Subproblem.ahead(self.dynamics, self.features, theta, h, s, len(before))
         found = self.sampler(problem, key, before)
-        gains = self._without_gains() if found.gains is None else Gains(*(part[: self.every] for part in found.gains))
+        gains = self._drop_gains() if found.gains is None else Gains(*(part[: self.every] for part in found.gains))
         return RecedingMemory(memory.key, found.nominal, gains)
 
-    def _without_gains(self) -> Gains:
+    def _drop_gains(self) -> Gains:
         n, q = self.dynamics.sizes[0], self.nominal.shape[1]
         return Gains(np.zeros((self.every, n), np.float32), np.zeros((self.every, q, n), np.float32))
 

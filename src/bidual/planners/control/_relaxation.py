@@ -36,8 +36,8 @@ class RiccatiOptimist(AbstractPlanner[LinearLaws]):
         """Compute the bound at the best price; where there is none, evaluate controls of 0 under the estimate."""
         del psi  # the model has the signals already, as quadratic forms
         n, m, _ = model.sizes
-        problem = _problem(model, theta)
-        found = best_relaxation(problem, model.radius, np.linalg.inv(model.precision), model.first)
+        problem = _make_problem(model, theta)
+        found = find_best_relaxation(problem, model.radius, np.linalg.inv(model.precision), model.first)
         if found is None:
             found = Relaxation(problem, _build_idle(problem), -np.inf)
         means, covariances = found.problem.moments(found.laws, model.first)
@@ -47,7 +47,7 @@ class RiccatiOptimist(AbstractPlanner[LinearLaws]):
         return Plan(ControlPolicy(law, *model.limits), seen, float(np.vdot(theta, seen)), lower=found.value)
 
 
-def _problem(model: LinearLaws, theta: Float[np.ndarray, "H p"]) -> LinearQuadratic:
+def _make_problem(model: LinearLaws, theta: Float[np.ndarray, "H p"]) -> LinearQuadratic:
     """Return the estimate as a linear-quadratic problem with the costs of theta."""
     (n, m, constant), H, W = model.sizes, len(theta), model.W
     A, B = np.eye(n) + W[:, :n], W[:, n : n + m]
@@ -113,11 +113,11 @@ def lower_bound(
         mean: mean of the start state.
         spread: covariance of the start state; none if it is known.
     """
-    found = best_relaxation(problem, beta, covariance, mean, spread)
+    found = find_best_relaxation(problem, beta, covariance, mean, spread)
     return -np.inf if found is None else found.value
 
 
-def best_relaxation(
+def find_best_relaxation(
     problem: LinearQuadratic,
     beta: float,
     covariance: Float[np.ndarray, "d d"],

@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt
 
-from bidual._base.keys import key_of
+from bidual._base.keys import derive_key
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, Stage
 from bidual.problem.features import Computed
@@ -46,12 +46,12 @@ def embedding(
     Start states take turns from a random one on: each is equally likely, and path numbers differ by at most one.
     """
     return np.asarray(
-        _embedding(law, dynamics, psi.features, psi.horizon, paths, psi.starts, seed_words), dtype=np.float64
+        _average_features(law, dynamics, psi.features, psi.horizon, paths, psi.starts, seed_words), dtype=np.float64
     )
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
-def _embedding(
+def _average_features(
     law: AbstractLaw,
     dynamics: AbstractDynamics,
     features: Computed,
@@ -60,7 +60,8 @@ def _embedding(
     starts: Float[Array, "k n"],
     seed_words: UInt[Array, "3"],
 ) -> Float[Array, "H p"]:
-    key = key_of(seed_words)
+    """Average the features of every step over paths that begin at the start states in turn."""
+    key = derive_key(seed_words)
     turn = jr.randint(jr.fold_in(key, 0), (), 0, starts.shape[0])
     states = starts[(turn + jnp.arange(paths)) % starts.shape[0]]
     memories = jax.vmap(law.begin)(jr.split(jr.fold_in(key, 1), paths))

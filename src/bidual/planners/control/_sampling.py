@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bidual._base.errors import ProblemError
 from bidual.models import AbstractDynamics
-from bidual.planners.control._extras import join_extras, part_extras
+from bidual.planners.control._extras import join_extras, split_extras
 from bidual.planners.control._search import AbstractSearch, Searched, Subproblem
 
 _NARROWEST = 0.1  # of the first deviation: draws that have shrunk to a point bring no improvement
@@ -161,13 +161,13 @@ def clip_controls(dynamics: AbstractDynamics, sequence: Float[Array, "*batch q"]
     """Clip controls to their limits, and project extras onto the unit ball."""
     m = dynamics.sizes[1]
     low, high = (jnp.asarray(end, dtype=float) for end in dynamics.limits)
-    u, e = part_extras(sequence, m)
+    u, e = split_extras(sequence, m)
     # Not e / max(|e|, 1), whose derivative at 0 is not a number.
     inside = e * jax.lax.rsqrt(jnp.maximum(jnp.sum(e * e, axis=-1, keepdims=True), 1.0))
     return join_extras(jnp.clip(u, low[(None,) * (u.ndim - 1)], high[(None,) * (u.ndim - 1)]), inside)
 
 
-def path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[Array, "K"]:
+def sum_path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[Array, "K"]:
     """Compute the cost of each sequence over the steps before the horizon; +inf where that is not a finite number."""
     one = jax.vmap(problem.step, in_axes=(None, 0, 0))
 
@@ -182,6 +182,7 @@ def path_costs(problem: Subproblem, sequences: Float[Array, "T K q"]) -> Float[A
 
 
 def _sample(sampler: Sampling, problem: Subproblem, key: Key[Array, ""], nominal: Float[Array, "T q"]) -> Searched:
+    """Improve mean and variance of the sequences, iteration by iteration, from drawn and weighted ones."""
     dynamics, (T, q) = problem.dynamics, nominal.shape
     _, half = find_middle(dynamics)
     colour = jnp.asarray(_colour(T, sampler.colour), dtype=nominal.dtype)
@@ -194,7 +195,7 @@ def _sample(sampler: Sampling, problem: Subproblem, key: Key[Array, ""], nominal
         drawn = clip_controls(dynamics, mean.nominal[:, None] + noise)
         if sampler.keep:
             drawn = drawn.at[:, 0].set(best.nominal).at[:, 1].set(mean.nominal)
-        costs = path_costs(problem, drawn)
+        costs = sum_path_costs(problem, drawn)
         least = jnp.argmin(costs)
         better = costs[least] < best.cost
         best = Searched(
@@ -204,7 +205,7 @@ def _sample(sampler: Sampling, problem: Subproblem, key: Key[Array, ""], nominal
 
     start = Searched(nominal, jnp.asarray(jnp.inf, dtype=nominal.dtype), first)
     mean, best = jax.lax.fori_loop(0, sampler.iterations, improve, (start, start))
-    last = path_costs(problem, mean.nominal[:, None])[0]
+    last = sum_path_costs(problem, mean.nominal[:, None])[0]
     if not sampler.keep:
         return Searched(mean.nominal, last, mean.variance)
     chosen = jnp.where(last < best.cost, mean.nominal, best.nominal)

@@ -10,7 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, Key
 
 from bidual.models import AbstractDynamics
-from bidual.planners.control._extras import part_extras
+from bidual.planners.control._extras import split_extras
 from bidual.problem.features import Computed
 
 
@@ -43,7 +43,7 @@ class Subproblem(NamedTuple):
         self, theta: Float[Array, "p"], s: Float[Array, "n"], z: Float[Array, "q"]
     ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
         """Compute one step of the mean dynamics under controls and extras z, and its cost."""
-        u, e = part_extras(z, self.dynamics.sizes[1])
+        u, e = split_extras(z, self.dynamics.sizes[1])
         after, bonus = self.dynamics.step(s, u, e, jnp.zeros_like(s))
         return after, theta @ self.features.values(s, self.dynamics.project_control(u), after) - bonus
 

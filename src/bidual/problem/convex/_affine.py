@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 
 
-def affine_program(
+def read_affine_program(
     cone: "ParamConeProg", order: list[int], sizes: list[int], *, horizon: int, total: bool
 ) -> AffineProgram:
     """Read the rows off CVXPY's own reduction to cone form.
@@ -29,7 +29,7 @@ def affine_program(
         horizon: H.
         total: whether the embedding is summed over time.
     """
-    c, offset, A, b = (_dense(part) for part in cone.apply_parameters())
+    c, offset, A, b = (_to_dense(part) for part in cone.apply_parameters())
     start, rows, limits, equality = 0, {}, {}, {}
     for constraint in cone.constraints:
         stop = start + constraint.size
@@ -54,7 +54,7 @@ def affine_program(
     )
 
 
-def _dense(part: object) -> Float[np.ndarray, "..."]:
+def _to_dense(part: object) -> Float[np.ndarray, "..."]:
     """Convert to a dense array: CVXPY returns arrays, sparse matrices or numbers, depending on the problem."""
     return np.asarray(sp.csr_array(part).toarray() if sp.issparse(part) else part, dtype=np.float64)
 

@@ -32,7 +32,7 @@ def check_convex(fn: AbstractFunction, *, samples: int = 100, seed: int = 0) -> 
     if samples < 1:
         raise ProblemError(f"a check needs at least one sample; got samples={samples}")
     rng = np.random.default_rng(seed)
-    lipschitz = _lipschitz(fn)
+    lipschitz = _read_lipschitz(fn)
     for _ in range(samples):
         x, y = sample(fn.K, rng), sample(fn.K, rng)
         _check_pair(fn, x, y, lipschitz)
@@ -48,7 +48,7 @@ def sample(K: AbstractCompact, rng: np.random.Generator) -> Float[np.ndarray, "n
     return x if rng.random() < 0.5 else 0.5 * (x + K.center)
 
 
-def _lipschitz(fn: AbstractFunction) -> float:
+def _read_lipschitz(fn: AbstractFunction) -> float:
     try:
         return fn.lipschitz
     except ProblemError:  # none is declared, so there is none to check
@@ -89,6 +89,7 @@ def _check_pair(fn: AbstractFunction, x: Float[np.ndarray, "n"], y: Float[np.nda
 def _check_conjugate(
     fn: AbstractFunction, x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], rng: np.random.Generator
 ) -> None:
+    """Raise `ProblemError` where a point of K lies above the bound of the conjugate."""
     slope = fn.gradient(x) + rng.normal(size=x.size) * float(rng.random())
     bound, best = fn.conjugate(slope), fn.conjugate_argmax(slope)
     room = _DIGITS * (1 + float(np.abs(slope) @ fn.K.reach) + abs(bound))

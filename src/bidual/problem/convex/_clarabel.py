@@ -25,7 +25,7 @@ def run_clarabel(
     matrix = sp.csc_matrix(A)
     matrix.sort_indices()
     empty = sp.csc_matrix((q.size, q.size))
-    product = [*clarabel_cones(cones), clarabel.NonnegativeConeT(nonneg), clarabel.ZeroConeT(zero)]
+    product = [*make_clarabel_cones(cones), clarabel.NonnegativeConeT(nonneg), clarabel.ZeroConeT(zero)]
     # Two digits more than the default: the duals become costs of plans, and their errors a gap that stays. Where that
     # fails, an objective of moderate size and the default.
     size, status = max(1.0, float(np.abs(q).max(initial=0.0))), ""
@@ -44,7 +44,7 @@ def run_clarabel(
     raise np.linalg.LinAlgError(f"the cone solver ended with {status}")
 
 
-def clarabel_cones(cones: Cones) -> list[object]:
+def make_clarabel_cones(cones: Cones) -> list[object]:
     """Return the product of cones in Clarabel's types."""
     clarabel = import_module("clarabel")
 

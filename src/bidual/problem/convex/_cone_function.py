@@ -19,7 +19,7 @@ from bidual.problem.convex._clarabel import run_clarabel
 from bidual.problem.convex._cones import EPS
 from bidual.problem.convex._conic import ConicForm
 from bidual.problem.convex._function import AbstractFunction, Cut
-from bidual.problem.convex._repair import interior, movement, repair_multipliers
+from bidual.problem.convex._repair import bound_movement, find_interior, repair_multipliers
 from bidual.problem.convex._sets import AbstractCompact
 from bidual.problem.convex._vectors import check_number
 
@@ -71,13 +71,14 @@ class ConeFunction(AbstractFunction):
 
     @cached_property
     def _steepest(self) -> float:
-        growths = [max(self._growth(j, 1.0), self._growth(j, -1.0)) for j in range(self.K.size)]
+        growths = [max(self._bound_growth(j, 1.0), self._bound_growth(j, -1.0)) for j in range(self.K.size)]
         return (1 + _MARGIN) * float(np.linalg.norm(growths)) + _MARGIN
 
-    def _growth(self, j: int, sign: float) -> float:
+    def _bound_growth(self, j: int, sign: float) -> float:
+        """Bound the slope in a direction of one entry, by a cone program."""
         direction = sign * self.form.G_y[:, [j]].toarray().ravel()
         try:
-            u, _ = self._least(-direction)
+            u, _ = self._minimise_rest(-direction)
         except np.linalg.LinAlgError as error:
             raise ProblemError(
                 f"no Lipschitz constant was found: the function grows without bound in direction {j} ({error}); "
@@ -85,7 +86,7 @@ class ConeFunction(AbstractFunction):
             ) from error
         return sign * float(self.form.c_y[j]) + float(self.form.c_u @ u)
 
-    def _least(self, side: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "r"]]:
+    def _minimise_rest(self, side: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "r"]]:
         """Minimise c_u.u with side - G_u u in the cones; return u and its multipliers."""
         if self.form.c_u.size == 0:
             return np.zeros(0), np.zeros(side.size)
@@ -93,7 +94,7 @@ class ConeFunction(AbstractFunction):
 
     def _at(self, y: Float[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "r"]]:
         try:
-            return self._least(self.form.h - self.form.G_y @ y)
+            return self._minimise_rest(self.form.h - self.form.G_y @ y)
         except np.linalg.LinAlgError as error:
             raise ProblemError(
                 f"the function has no value at y = {np.array2string(y, precision=6, threshold=8)}: {error}; "
@@ -106,22 +107,22 @@ class ConeFunction(AbstractFunction):
 
     def _gradient(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         _, lam = self._at(x)
-        exact = self._feasible(lam)
+        exact = self._make_feasible(lam)
         return self.form.slope(lam if exact is None else exact)
 
     @cached_property
     def _inner(self) -> Float[np.ndarray, "r"] | None:
-        return interior(self.form)
+        return find_interior(self.form)
 
-    def _feasible(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"] | None:
+    def _make_feasible(self, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"] | None:
         if self.form.c_u.size == 0:
             return np.zeros_like(lam)
         return None if self._inner is None else repair_multipliers(self.form, lam, self._inner)
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Compute the cut from one cone program over y and u."""
-        point, lam = self._joint(slope, scale)
-        exact = self._feasible(lam)
+        point, lam = self._solve_jointly(slope, scale)
+        exact = self._make_feasible(lam)
         if exact is None:
             raise ProblemError(
                 "the multipliers of a conjugate could not be made exactly feasible, so it has no proven bound; "
@@ -129,13 +130,13 @@ class ConeFunction(AbstractFunction):
             )
         form, reach = self.form, self.K.reach
         # An exactly feasible vector is within `moved` of this one.
-        moved = np.zeros_like(exact) if form.c_u.size == 0 else movement(form, exact)
+        moved = np.zeros_like(exact) if form.c_u.size == 0 else bound_movement(form, exact)
         slack = float(moved @ (np.abs(form.h) + abs(form.G_y) @ reach))
         terms = exact.size + reach.size + 8
         size = abs(form.offset) + float(np.abs(exact) @ (np.abs(form.h) + abs(form.G_y) @ reach))
         return Cut(point, form.slope(exact), form.constant(exact), slack + terms * EPS * size)
 
-    def _joint(
+    def _solve_jointly(
         self, slope: Float[np.ndarray, "n"], scale: float
     ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "r"]]:
         """Return the maximiser of slope.y - scale f(y), and the multipliers of the cones there.

@@ -63,16 +63,16 @@ class Cones:
 
     def insides(self) -> sp.csr_array:
         """Return for every cone of `extents` a point deep inside its dual, as the rows of a matrix."""
-        point, extents = self._points(exponential=(-1.0, 0.5, 1.0)), self.extents()
+        point, extents = self._list_points(exponential=(-1.0, 0.5, 1.0)), self.extents()
         columns = np.concatenate([*(np.arange(start, stop) for start, stop in extents), np.zeros(0, dtype=int)])
         starts = np.cumsum([0, *(stop - start for start, stop in extents)])
         return sp.csr_array((point[columns], columns, starts), shape=(len(extents), self.size))
 
     def size_of_duals(self) -> Float[np.ndarray, "r"]:
         """Return a point inside the cone itself: its product with a dual vector measures that vector."""
-        return self._points(exponential=(-1.0, 1.0, 1.0))
+        return self._list_points(exponential=(-1.0, 1.0, 1.0))
 
-    def _points(self, exponential: tuple[float, float, float]) -> Float[np.ndarray, "r"]:
+    def _list_points(self, exponential: tuple[float, float, float]) -> Float[np.ndarray, "r"]:
         heads = [np.eye(1, size)[0] for size in self.second_order]
         parts = [np.zeros(self.zero), np.ones(self.nonneg), *heads]
         parts += [np.tile(exponential, self.exponential), np.tile((1.0, 1.0, 0.0), len(self.power))]

@@ -97,23 +97,23 @@ class DistanceToBox(AbstractFunction):
         return float(np.linalg.norm(np.maximum(0.0, np.maximum(most - self.upper, self.lower - least))))
 
     def _value(self, x: Float[np.ndarray, "n"]) -> float:
-        return float(np.linalg.norm(self._excess(x)))
+        return float(np.linalg.norm(self._compute_excess(x)))
 
     def _gradient(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        return _direction(self._excess(x))
+        return _normalise_direction(self._compute_excess(x))
 
-    def _excess(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def _compute_excess(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         return np.maximum(x - self.upper, 0.0) + np.minimum(x - self.lower, 0.0)
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root, with the box's own support function."""
-        lower, upper = self._finite_box()
+        lower, upper = self._replace_infinite()
         x, g, _ = _solve_at_root(self.K, slope, scale, lower, upper, self.largest)
         # dist(y) = max over |g| <= 1 of g.y - max over z in the box of g.z
         terms = np.maximum(g * lower, g * upper)
         return Cut(x, g, -float(np.sum(terms)), (x.size + 8) * EPS * float(np.abs(terms).sum()))
 
-    def _finite_box(self) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    def _replace_infinite(self) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         """Return the box with infinite bounds replaced by those of K: on K the distance is the same."""
         least, most = self.K.bounds
         lower = np.where(np.isinf(self.lower), np.minimum(least, self.upper), self.lower)
@@ -148,12 +148,12 @@ class Distance(AbstractFunction):
         return float(np.linalg.norm(x - self.target))
 
     def _gradient(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        return _direction(x - self.target)
+        return _normalise_direction(x - self.target)
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root."""
         x, g, _ = _solve_at_root(self.K, slope, scale, self.target, self.target, self.largest)
-        return _ball_cut(x, g, self.target, 0.0)
+        return _cut_ball(x, g, self.target, 0.0)
 
 
 @final
@@ -187,27 +187,27 @@ class DistanceToBall(AbstractFunction):
 
     def _gradient(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         away = x - self.center
-        return _direction(away) if np.linalg.norm(away) > self.radius else np.zeros_like(x)
+        return _normalise_direction(away) if np.linalg.norm(away) > self.radius else np.zeros_like(x)
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the cut at the root, or inside the ball where that is better."""
         center, reach = self.center, self.K.farthest(self.center)
         x, g, p = _solve_at_root(self.K, slope, scale, center, center, reach)
         if scale * p >= self.radius:
-            return _ball_cut(x, g, center, self.radius)
+            return _cut_ball(x, g, center, self.radius)
         # Inside the ball distance costs nothing: on along the frontier, to the sphere or to the best of K.
-        end = self._end(slope, p)
+        end = self._find_end(slope, p)
         x, excess = self._at(slope, end)
         if np.linalg.norm(excess) < self.radius:
             return Cut(x, np.zeros_like(x), 0.0, 0.0)
-        p = root(lambda p: float(np.linalg.norm(self._at(slope, p)[1])) - self.radius, p, end)
+        p = find_root(lambda p: float(np.linalg.norm(self._at(slope, p)[1])) - self.radius, p, end)
         x, excess = self._at(slope, p)
-        return _ball_cut(x, excess / (scale * p), center, self.radius)
+        return _cut_ball(x, excess / (scale * p), center, self.radius)
 
     def _at(self, slope: Float[np.ndarray, "n"], p: float) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         return self.K.nearest(p * slope, self.center, self.center)
 
-    def _end(self, slope: Float[np.ndarray, "n"], start: float) -> float:
+    def _find_end(self, slope: Float[np.ndarray, "n"], start: float) -> float:
         """Find a p whose point is outside the ball, or optimal in K to rounding (some p is, for K is a polyhedron)."""
         best = self.K.support(slope) - 8 * EPS * float(np.abs(slope) @ self.K.reach)
         p = start
@@ -219,13 +219,13 @@ class DistanceToBall(AbstractFunction):
         return p
 
 
-def _direction(vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+def _normalise_direction(vector: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """Return the unit vector, and 0 at the kink, where 0 is a subgradient of every distance."""
     norm = float(np.linalg.norm(vector))
     return vector / norm if norm > 0 else np.zeros_like(vector)
 
 
-def _ball_cut(x: Float[np.ndarray, "n"], g: Float[np.ndarray, "n"], center: Float[np.ndarray, "n"], r: float) -> Cut:
+def _cut_ball(x: Float[np.ndarray, "n"], g: Float[np.ndarray, "n"], center: Float[np.ndarray, "n"], r: float) -> Cut:
     """Return the cut of one g in dist(y) = max over |g| <= 1 of g.(y - center) - radius |g|."""
     terms = np.append(g * center, r * float(np.linalg.norm(g)))
     return Cut(x, g, -float(terms.sum()), (x.size + 8) * EPS * float(np.abs(terms).sum()))
@@ -241,13 +241,13 @@ def _solve_at_root(
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], float]:
     """Return the maximiser of slope.x - scale * distance to [lower, upper], its slope g, |g| <= 1, and the root p."""
     end = 2 * (reach or 1.0) / scale  # no point of K is farther away than `reach`, rounding included
-    p = root(lambda p: scale * p - float(np.linalg.norm(K.nearest(p * slope, lower, upper)[1])), _SPAN * end, end)
+    p = find_root(lambda p: scale * p - float(np.linalg.norm(K.nearest(p * slope, lower, upper)[1])), _SPAN * end, end)
     x, excess = K.nearest(p * slope, lower, upper)
     # Where p is at its least the maximiser is at the kink, and the excess still determines the subgradient.
     return x, excess / max(scale * p, float(np.linalg.norm(excess))), p
 
 
-def root(gain: Callable[[float], float], low: float, high: float) -> float:
+def find_root(gain: Callable[[float], float], low: float, high: float) -> float:
     """Find the sign change of `gain`, to the last bit; return `low` where there is none.
 
     Geometric steps until the ends differ by a factor of 4 only, because roots may be many orders below `high`; then

@@ -35,7 +35,7 @@ def fill(
     k = _find_last_above(mass, breaks, move, lower, upper)
     if k >= 0:
         tau = float(breaks[k])
-        low, high = (_surplus(mass, tau, move, lower, upper, above) for above in (move > tau, move >= tau))
+        low, high = (_compute_surplus(mass, tau, move, lower, upper, above) for above in (move > tau, move >= tau))
         if low <= 0:
             # The mass lies within the jump: the tied entries share it.
             share = min(1.0, -low / max(high - low, np.finfo(np.float64).tiny))
@@ -56,7 +56,7 @@ def _find_last_above(
     while low < high:
         k = (low + high + 1) // 2
         tau = float(breaks[k])
-        if _surplus(mass, tau, move, lower, upper, move >= tau) >= 0:
+        if _compute_surplus(mass, tau, move, lower, upper, move >= tau) >= 0:
             low = k
         else:
             high = k - 1
@@ -64,7 +64,7 @@ def _find_last_above(
     return low
 
 
-def _surplus(
+def _compute_surplus(
     mass: float,
     tau: float,
     move: Float[np.ndarray, "n"],

@@ -18,7 +18,7 @@ _NOISE = 1e-6  # of a cone solver's multipliers, relative to the largest: where 
 _MOST_ROWS = 50_000
 
 
-def floor_multipliers(form: ConicForm) -> Float[np.ndarray, "r"] | None:
+def find_floor_multipliers(form: ConicForm) -> Float[np.ndarray, "r"] | None:
     """Find multipliers of slope 0, to solver precision; None where there are none, or the form is too large."""
     if form.h.size > _MOST_ROWS:
         return None

@@ -87,12 +87,13 @@ class Function(AbstractFunction):
         return jax.jit(lambda x: (rule(x), slope(x)))
 
     @float64
-    def _both(self, x: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]]:
+    def _evaluate_both(self, x: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]]:
         value, slope = self._compiled(jnp.asarray(x))
         return float(value), np.asarray(slope, dtype=np.float64)
 
-    def _tangent(self, x: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]]:
-        value, slope = self._both(x)
+    def _evaluate_tangent(self, x: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]]:
+        """Evaluate value and subgradient; raise `ProblemError` where they are not finite."""
+        value, slope = self._evaluate_both(x)
         if not np.isfinite(value):
             raise ProblemError(f"the function is {value} at x = {_format_point(x)}; it must be finite on all of K")
         check_vector(slope, self.K.size, "the gradient", finite=False)
@@ -105,17 +106,17 @@ class Function(AbstractFunction):
         return value, slope
 
     def _value(self, x: Float[np.ndarray, "n"]) -> float:
-        value, _ = self._both(x)
+        value, _ = self._evaluate_both(x)
         if not np.isfinite(value):
             raise ProblemError(f"the function is {value} at x = {_format_point(x)}; it must be finite on all of K")
         return value
 
     def _gradient(self, x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        return self._tangent(x)[1]
+        return self._evaluate_tangent(x)[1]
 
     def cut(self, slope: Float[np.ndarray, "n"], scale: float) -> Cut:
         """Return the best cut that a search finds."""
-        goal = SearchGoal(self.K, self._tangent, slope, scale)
+        goal = SearchGoal(self.K, self._evaluate_tangent, slope, scale)
         found = refine(goal, descend(goal))
         size = abs(found.value) + float(np.abs(found.slope) @ self.K.reach)
         return Cut(found.point, found.slope, found.constant, (self.K.size + 16) * EPS * size)

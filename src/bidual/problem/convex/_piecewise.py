@@ -101,7 +101,7 @@ class MaxAffine(AbstractFunction):
 
         The multipliers of the rows, normalised to a mixture, give a cut; an inexact program loosens it only.
         """
-        point, duals = self._program(slope, scale)
+        point, duals = self._solve_program(slope, scale)
         shares = np.maximum(duals, 0.0)
         shares = shares / shares.sum()
         # The shares sum to 1 up to rounding only, and the missing part may cost as much as the largest row.
@@ -109,9 +109,10 @@ class MaxAffine(AbstractFunction):
         slack = (self.b.size + 8) * EPS * size
         return Cut(self.K.project(point), shares @ self.W, float(shares @ self.b), slack)
 
-    def _program(
+    def _solve_program(
         self, slope: Float[np.ndarray, "n"], scale: float
     ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "k"]]:
+        """Maximise slope.x - scale f(x) over K by a linear program; return the point and the weights of the pieces."""
         (lower, upper), (A, sides) = self.K.bounds, self.K.equations
         unit = max(scale, float(np.abs(slope).max()))
         failed = ""

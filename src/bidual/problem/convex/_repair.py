@@ -2,18 +2,19 @@
 
 A cone solver's multipliers satisfy c_u + G_u' lam = 0 and lam in the dual cone to eight digits; a bound needs both
 exactly. `repaired` moves them onto the equations by a rounding error and mixes in a little of a point deep inside
-the dual cone. `movement` bounds the distance of the exact solution of the equations from such a vector: where a box of
-that size around it lies in the dual cone, an exactly feasible vector exists within it, and the bound of the one is
-the bound of the other up to the box.
+the dual cone. `bound_movement` bounds the distance of the exact solution of the equations from such a vector: where a
+box of that size around it lies in the dual cone, an exactly feasible vector exists within it, and the bound of the one
+is the bound of the other up to the box.
 
-`multipliers_of_slope` is where a dual player's cost comes from elsewhere. However it came by theta = alpha + sum_i
+`find_multipliers_of_slope` is where a dual player's cost comes from elsewhere. However it came by theta = alpha + sum_i
 beta_i, the best that can be made of it is
 
     min over policies of theta . y   +   min over y in K with g(y) <= 0 of  f(y) - theta . y,
 
 and the second minimum is a cone program whose multipliers are a record like any other: made exactly dual-feasible,
-they prove their bound without K and without conjugates. `falling_direction` is the other side: a direction along which
-the other variables of a cone form may go on for ever while the cost falls, so that there are no multipliers.
+they prove their bound without K and without conjugates. `find_falling_direction` is the other side: a direction
+along which the other variables of a cone form may go on for ever while the cost falls, so that there are no
+multipliers.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ _SHALLOW = 1e-4  # a depth that all multipliers which are not forced to 0 can ha
 _DENSE = 600  # up to so many other variables a dense pseudo-inverse gives a bound for every row by itself
 
 
-def movement(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
+def bound_movement(form: ConicForm, lam: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
     """Bound the move of every multiplier that makes c_u + G_u' lam = 0 hold exactly.
 
     A cone whose multipliers are all 0 stays there: they are at its apex, which is exact. Infinite where the columns
@@ -71,12 +72,12 @@ def repair_multipliers(
     lam = np.where(still, 0.0, lam)
     for share in (0.0, *np.logspace(-14, -1, 27)):
         mixed = _project(form, (1 - share) * lam + share * inner, still)
-        if not form.cones.outside(mixed, movement(form, mixed)):
+        if not form.cones.outside(mixed, bound_movement(form, mixed)):
             return mixed
     return None
 
 
-def interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> Float[np.ndarray, "r"] | None:
+def find_interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> Float[np.ndarray, "r"] | None:
     """Find multipliers inside the dual cone and not too large; None where there are none.
 
     Where no multipliers are inside, some cones have multipliers 0 in every solution: these get them exactly, and the
@@ -84,10 +85,10 @@ def interior(form: ConicForm, dropped: Bool[np.ndarray, "r"] | None = None) -> F
     """
     still = _find_forced_rows(form, np.zeros(form.h.size, dtype=bool) if dropped is None else dropped)
     for _ in range(3):
-        found = _deepest_multipliers(form, still, 1.0)
+        found = _find_deepest_multipliers(form, still, 1.0)
         if found is not None and found[1].min(initial=1.0) > 1e-7:
             return found[0]
-        shallow = _deepest_multipliers(form, still, _SHALLOW)
+        shallow = _find_deepest_multipliers(form, still, _SHALLOW)
         if shallow is None:
             return None
         flat = shallow[1] < 0.5  # in units of the small depth that all others reach at once
@@ -118,7 +119,7 @@ def _find_forced_rows(form: ConicForm, still: Bool[np.ndarray, "r"]) -> Bool[np.
         still = still | np.isin(blocks, blocks[rows])
 
 
-def _deepest_multipliers(
+def _find_deepest_multipliers(
     form: ConicForm, still: Bool[np.ndarray, "r"], depth: float
 ) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "b"]] | None:
     """Compute multipliers z + depth sum_b s_b e_b over the cones b, 0 where `still`, and the s_b.
@@ -176,13 +177,13 @@ def _project(form: ConicForm, lam: Float[np.ndarray, "r"], still: Bool[np.ndarra
             lam[~still] -= np.linalg.lstsq(G.T.toarray(), missing, rcond=None)[0]
         else:
             try:
-                lam[~still] -= G @ _normal_equations(G).solve(missing)
-            except RuntimeError:  # exactly singular: `movement` will be infinite
+                lam[~still] -= G @ _factor_normal_equations(G).solve(missing)
+            except RuntimeError:  # exactly singular: `bound_movement` will be infinite
                 return lam
     return lam
 
 
-def _normal_equations(G: sp.csc_array) -> "sp.linalg.SuperLU":
+def _factor_normal_equations(G: sp.csc_array) -> "sp.linalg.SuperLU":
     from scipy.sparse.linalg import splu
 
     return splu(sp.csc_matrix(G.T @ G))
@@ -191,7 +192,7 @@ def _normal_equations(G: sp.csc_array) -> "sp.linalg.SuperLU":
 def _bound_least_singular_value(G: sp.csc_array) -> float:
     """Bound it from below by inverse power iteration: the estimate approaches from above, hence the safety factor."""
     try:
-        solve = _normal_equations(G).solve
+        solve = _factor_normal_equations(G).solve
     except RuntimeError:  # exactly singular
         return 0.0
     v = np.random.default_rng(0).normal(size=len(G.indptr) - 1)
@@ -202,7 +203,7 @@ def _bound_least_singular_value(G: sp.csc_array) -> float:
     return 0.5 / np.sqrt(growth)
 
 
-def multipliers_of_slope(
+def find_multipliers_of_slope(
     form: ConicForm, slope: Float[np.ndarray, "n"], lower: Float[np.ndarray, "n"], upper: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "r"]:
     """Return the multipliers at the minimum of f(y) - slope . y over a box; `LinAlgError` where the solver fails."""
@@ -216,7 +217,7 @@ def multipliers_of_slope(
     return unit * z[:r]
 
 
-def falling_direction(form: ConicForm) -> Float[np.ndarray, "p"] | None:
+def find_falling_direction(form: ConicForm) -> Float[np.ndarray, "p"] | None:
     """Find the d in a box with -G_u d in the cones and the least c_u . d, to solver precision; None if it is 0."""
     p = form.c_u.size
     box = sp.eye_array(p)

@@ -90,7 +90,7 @@ def refine(goal: SearchGoal, found: SearchResult) -> SearchResult:
     for _ in range(_ROUNDS):
         if found.done():
             break
-        found = found._replace(planes=_highest_planes(found))
+        found = found._replace(planes=_select_highest_planes(found))
         rows, constants = np.array([g for g, _ in found.planes]), np.array([constant for _, constant in found.planes])
         try:
             model = MaxAffine(rows, constants, goal.K).cut(goal.slope, goal.scale)
@@ -101,7 +101,7 @@ def refine(goal: SearchGoal, found: SearchResult) -> SearchResult:
     return found
 
 
-def _highest_planes(found: SearchResult) -> tuple[tuple[Float[np.ndarray, "n"], float], ...]:
+def _select_highest_planes(found: SearchResult) -> tuple[tuple[Float[np.ndarray, "n"], float], ...]:
     """Return the planes that are highest at the best point, without duplicates: a search along a kink repeats few."""
     table = np.array([np.append(g, constant) for g, constant in found.planes])
     size = max(float(np.abs(table).max()), 1e-300)

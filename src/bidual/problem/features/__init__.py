@@ -22,7 +22,7 @@ from bidual.problem.features._maps import (
     mapped,
     read_features,
 )
-from bidual.problem.features._phi import AbstractMap, FourierMap, FunctionMap, LinearMap, features_of
+from bidual.problem.features._phi import AbstractMap, FourierMap, FunctionMap, LinearMap, compute_features
 from bidual.problem.features._signals import Arrival, ArrivalTable, Signals, observed, on_arrival, signals
 from bidual.problem.features._visits import Occupancy, Visits, concat, occupancy, visits
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual._base.brief import describe_briefly
-from bidual._base.types import Successors, at_step
+from bidual._base.types import Successors, select_step
 
 if TYPE_CHECKING:
     from bidual.problem.features.embedding import Embedding
@@ -63,14 +63,14 @@ class Psi:
     def pay(self, theta: Float[np.ndarray, "d"], h: int) -> Float[np.ndarray, "S A"]:
         """Return theta . psi_h(s, a) for every state and action."""
         signals, visits, occupancy = self.split(theta)
-        pay = np.tensordot(signals, at_step(self.signals, h), axes=1)
+        pay = np.tensordot(signals, select_step(self.signals, h), axes=1)
         if self.visits:
             pay = pay + visits[:, None]
         return pay + occupancy.reshape(pay.shape) if self.occupancy else pay
 
     def expect(self, occupancy: Float[np.ndarray, "S A"], h: int) -> Float[np.ndarray, "d"]:
         """Return E psi_h under a distribution of state and action."""
-        parts = [np.tensordot(at_step(self.signals, h), occupancy, axes=2)]
+        parts = [np.tensordot(select_step(self.signals, h), occupancy, axes=2)]
         parts += [occupancy.sum(axis=1)] if self.visits else []
         parts += [occupancy.ravel()] if self.occupancy else []
         return np.concatenate(parts)

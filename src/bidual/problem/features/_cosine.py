@@ -24,7 +24,7 @@ _COEFFICIENTS = (
 )
 
 
-def cosine(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def compute_cosine(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return cos(x) up to `COSINE_ERROR`, and never outside [-1, 1], however large x is."""
     k = jnp.round(x * (0.5 / np.pi))
     rest = (x - k * _FIRST) - k * _SECOND

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bidual._base.types import float64
-from bidual.problem.features._cosine import cosine
+from bidual.problem.features._cosine import compute_cosine
 
 
 class AbstractMap(abc.ABC):
@@ -51,7 +51,7 @@ class FourierMap(AbstractMap):
     def __call__(self, s: Float[Array, "n"], u: Float[Array, "m"]) -> Float[Array, "d"]:
         """Evaluate one product and one cosine; the vector is on the left, so that samples of a batch are its rows."""
         frequencies, phases = (jnp.asarray(part, s.dtype) for part in (self.frequencies, self.phases))
-        return cosine(jnp.concatenate([s, u]) @ frequencies.T + phases) * (len(phases) ** -0.5)
+        return compute_cosine(jnp.concatenate([s, u]) @ frequencies.T + phases) * (len(phases) ** -0.5)
 
 
 @final
@@ -96,7 +96,9 @@ class FunctionMap(AbstractMap):
 
 
 @float64
-def features_of(phi: AbstractMap, s: Float[np.ndarray, "k n"], u: Float[np.ndarray, "k m"]) -> Float[np.ndarray, "k d"]:
+def compute_features(
+    phi: AbstractMap, s: Float[np.ndarray, "k n"], u: Float[np.ndarray, "k m"]
+) -> Float[np.ndarray, "k d"]:
     """Compute the features of many states and controls, in double precision."""
     # Episodes have random lengths, and every new length would be compiled again: lengths are powers of two.
     rows = 1 << (max(len(s), 1) - 1).bit_length()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
-from bidual._base.types import Successors, at_step
+from bidual._base.types import Successors, select_step
 from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observed, Pieces, Psi
 
 
@@ -129,6 +129,7 @@ def on_arrival(values: ArrayLike) -> Arrival:
 def _read_signal(
     name: str, array: ArrayLike | Arrival | Observed | Callable[..., float]
 ) -> Arrival | Observed | Float[np.ndarray, "..."]:
+    """Return a signal as a checked array, or as it was declared; a function is an observed signal."""
     if isinstance(array, Observed):
         return array
     if callable(array):
@@ -235,8 +236,8 @@ def _expect_arrival(values: Float[np.ndarray, "next S A S"], successors: Success
     steps = max(values.shape[0], successors.states.shape[0], successors.probabilities.shape[0])
     expected = [
         np.sum(
-            at_step(successors.probabilities, h)
-            * np.take_along_axis(at_step(values, h), at_step(successors.states, h), axis=-1),
+            select_step(successors.probabilities, h)
+            * np.take_along_axis(select_step(values, h), select_step(successors.states, h), axis=-1),
             axis=-1,
         )
         for h in range(steps)

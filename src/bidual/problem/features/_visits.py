@@ -30,7 +30,7 @@ class Visits(AbstractFeatures):
     def pieces(self, shape: tuple[int, int, int]) -> Pieces:
         """Return psi after the same check."""
         _check_states("visits", (self.num_states,), shape[1:2])
-        return Pieces(_no_signals(shape), visits=True)
+        return Pieces(_make_no_signals(shape), visits=True)
 
 
 @final
@@ -53,7 +53,7 @@ class Occupancy(AbstractFeatures):
     def pieces(self, shape: tuple[int, int, int]) -> Pieces:
         """Return psi after the same check."""
         _check_states("occupancy", (self.num_states, self.num_actions), shape[1:])
-        return Pieces(_no_signals(shape), occupancy=True)
+        return Pieces(_make_no_signals(shape), occupancy=True)
 
 
 @final
@@ -125,7 +125,7 @@ def concat(*members: AbstractFeatures) -> AbstractFeatures:
     return members[0] if len(members) == 1 else Concat(members)
 
 
-def _no_signals(shape: tuple[int, int, int]) -> Float[np.ndarray, "1 0 S A"]:
+def _make_no_signals(shape: tuple[int, int, int]) -> Float[np.ndarray, "1 0 S A"]:
     return np.zeros((1, 0, *shape[1:]))
 
 

@@ -34,7 +34,7 @@ class Rule:
     smooth: Callable[[Any], bool]
 
 
-def rule_of(expression: cp.Expression) -> Rule | None:
+def find_rule(expression: cp.Expression) -> Rule | None:
     """Return the rule of an atom; CVXPY's approximations by rational exponents are subclasses."""
     found = (ATOMS[kind] for kind in type(expression).__mro__ if kind in ATOMS)
     return next(found, None)
@@ -44,7 +44,7 @@ def _smooth(function: Lowering) -> Rule:
     return Rule(lambda atom: function, lambda atom: True)
 
 
-def _nonsmooth(function: Lowering) -> Rule:
+def _mark_nonsmooth(function: Lowering) -> Rule:
     return Rule(lambda atom: function, lambda atom: False)
 
 
@@ -60,17 +60,19 @@ def _reduce_along(atom: Any, function: Callable[[Float[Array, "n *rest"]], Float
     return apply
 
 
-def _largest(v: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
+def _compute_largest(v: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
     """Return the maximum, with the derivative of the first maximiser."""
     return jnp.take_along_axis(v, jnp.argmax(v, axis=0)[None], axis=0)[0]
 
 
-def _norm(v: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
+def _compute_norm(v: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
     square = jnp.sum(v * v, axis=0)
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
-def _convex_norm(p: float) -> Lowering:
+def _lower_convex_norm(p: float) -> Lowering:
+    """Return the function (sum |v|^p)^(1/p) along the first axis, for p > 1."""
+
     def apply(v: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
         size = jnp.abs(v)
         # Norms are homogeneous, so any fixed unit is right; in this one no power overflows.
@@ -82,11 +84,11 @@ def _convex_norm(p: float) -> Lowering:
     return apply
 
 
-def _pnorm(atom: cp.Pnorm) -> Lowering:
+def _lower_pnorm(atom: cp.Pnorm) -> Lowering:
     p = float(atom.get_data()[0])
     if p == 2:
-        return _reduce_along(atom, _norm)
-    return _reduce_along(atom, _convex_norm(p) if p > 1 else _edges.concave_norm(p))
+        return _reduce_along(atom, _compute_norm)
+    return _reduce_along(atom, _lower_convex_norm(p) if p > 1 else _edges.make_concave_norm(p))
 
 
 def _sum_largest(atom: cp.sum_largest) -> Lowering:
@@ -100,7 +102,7 @@ def _sum_largest(atom: cp.sum_largest) -> Lowering:
     return _reduce_along(atom, apply)
 
 
-def _sorted_product(atom: cp.dotsort) -> Lowering:
+def _lower_sorted_product(atom: cp.dotsort) -> Lowering:
     def apply(v: Array, w: Array) -> Array:
         padded = jnp.zeros(v.size, v.dtype).at[: w.size].set(jnp.ravel(w))
         return jnp.sort(jnp.ravel(v)) @ jnp.sort(padded)
@@ -108,18 +110,19 @@ def _sorted_product(atom: cp.dotsort) -> Lowering:
     return apply
 
 
-def _running_largest(atom: cp.cummax) -> Lowering:
+def _lower_running_largest(atom: cp.cummax) -> Lowering:
     (axis,) = np.atleast_1d(0 if atom.axis is None else atom.axis).tolist()
     return lambda v: jax.lax.cummax(v, axis=axis % v.ndim)
 
 
-def _geometric_mean(atom: cp.GeoMean) -> Lowering:
+def _lower_geometric_mean(atom: cp.GeoMean) -> Lowering:
     kept = np.flatnonzero(atom._keep)  # entries of weight 0 have no part in it, and no domain
-    mean = _edges.geometric_mean(np.array([float(w) for w in atom.w]))
+    mean = _edges.make_geometric_mean(np.array([float(w) for w in atom.w]))
     return _reduce_along(atom, (lambda v: v[kept[0]]) if kept.size == 1 else (lambda v: mean(v[kept])))
 
 
-def _power(atom: cp.Power) -> Lowering:
+def _lower_power(atom: cp.Power) -> Lowering:
+    """Lower v^p on CVXPY's domain for this p."""
     p = float(np.asarray(atom.p.value, dtype=np.float64))
     if p == 0:
         return jnp.ones_like
@@ -128,12 +131,12 @@ def _power(atom: cp.Power) -> Lowering:
     if p >= 1 and p == int(p) and int(p) & (int(p) - 1) == 0:  # CVXPY takes 1, 4, 8, ... as defined everywhere
         return lambda v: v ** int(p)
     if p < 1:
-        return _edges.power_below_one(p)
+        return _edges.make_power_below_one(p)
     # The domain of other powers is v >= 0; their derivative at 0 is 0, and so is all that is beyond.
     return lambda v: jnp.where(v > 0, jnp.where(v > 0, v, 1.0) ** p, 0.0)
 
 
-def _huber(atom: cp.huber) -> Lowering:
+def _lower_huber(atom: cp.huber) -> Lowering:
     M = float(np.asarray(atom.M.value, dtype=np.float64))
 
     def apply(v: Array) -> Array:
@@ -151,11 +154,11 @@ def _lower_over_linear(atom: cp.quad_over_lin) -> Lowering:
     return apply
 
 
-def _quadratic(v: Array, P: Array) -> Array:
+def _compute_quadratic(v: Array, P: Array) -> Array:
     return jnp.ravel(v) @ P @ jnp.ravel(v)
 
 
-def _total(first: Array, *others: Array) -> Array:
+def _lower_total(first: Array, *others: Array) -> Array:
     for other in others:
         first = first + other
     return first
@@ -176,7 +179,7 @@ def _pick(better: Callable[[Array, Array], Array]) -> Rule:
     return Rule(lower, lambda atom: False)
 
 
-def _entrywise(function: Lowering) -> Rule:
+def _lower_entrywise(function: Lowering) -> Rule:
     """Return the rule for a smooth elementwise function of arguments of one shape, or numbers."""
 
     def lower(atom: Atom) -> Lowering:
@@ -185,7 +188,7 @@ def _entrywise(function: Lowering) -> Rule:
     return Rule(lower, lambda atom: True)
 
 
-def _reduction(function: Callable[..., Array], smooth: bool) -> Rule:
+def _lower_reduction(function: Callable[..., Array], smooth: bool) -> Rule:
     """Return the rule for a JAX function with `axis` and `keepdims` arguments."""
     return Rule(lambda atom: lambda v: function(v, axis=atom.axis, keepdims=atom.keepdims), lambda atom: smooth)
 
@@ -209,37 +212,37 @@ def _is_scaling(atom: cp.multiply) -> bool:
 
 ATOMS: Mapping[type, Rule] = MappingProxyType(
     {
-        cp.Sum: _reduction(jnp.sum, True),
-        cp.AddExpression: _smooth(_total),
+        cp.Sum: _lower_reduction(jnp.sum, True),
+        cp.AddExpression: _smooth(_lower_total),
         NegExpression: _smooth(jnp.negative),
         cp.multiply: Rule(lambda atom: jnp.multiply, _is_scaling),
         DivExpression: _smooth(jnp.divide),
         Promote: Rule(lambda atom: lambda v: jnp.broadcast_to(v, atom.shape), lambda atom: True),
         cp.entr: _smooth(lambda v: -_edges.x_log_x(v)),
-        cp.kl_div: _entrywise(lambda v, w: _edges.relative_entropy(v, w) - v + w),
-        cp.rel_entr: _entrywise(_edges.relative_entropy),
+        cp.kl_div: _lower_entrywise(lambda v, w: _edges.relative_entropy(v, w) - v + w),
+        cp.rel_entr: _lower_entrywise(_edges.relative_entropy),
         cp.exp: _smooth(jnp.exp),
         cp.logistic: _smooth(jax.nn.softplus),
-        cp.huber: Rule(_huber, lambda atom: True),
-        cp.log_sum_exp: _reduction(jax.nn.logsumexp, True),
-        cp.Power: Rule(_power, _has_smooth_power),
+        cp.huber: Rule(_lower_huber, lambda atom: True),
+        cp.log_sum_exp: _lower_reduction(jax.nn.logsumexp, True),
+        cp.Power: Rule(_lower_power, _has_smooth_power),
         cp.quad_over_lin: Rule(_lower_over_linear, _is_quadratic),
-        cp.QuadForm: _smooth(_quadratic),
+        cp.QuadForm: _smooth(_compute_quadratic),
         # Kinks, or unbounded slopes near an edge: the cone form handles those better than a Newton step.
-        cp.abs: _nonsmooth(jnp.abs),
-        cp.Pnorm: Rule(_pnorm, lambda atom: False),
+        cp.abs: _mark_nonsmooth(jnp.abs),
+        cp.Pnorm: Rule(_lower_pnorm, lambda atom: False),
         cp.norm1: Rule(lambda atom: _reduce_along(atom, lambda v: jnp.sum(jnp.abs(v), axis=0)), lambda atom: False),
-        cp.norm_inf: Rule(lambda atom: _reduce_along(atom, lambda v: _largest(jnp.abs(v))), lambda atom: False),
-        cp.max: Rule(lambda atom: _reduce_along(atom, _largest), lambda atom: False),
-        cp.min: Rule(lambda atom: _reduce_along(atom, lambda v: -_largest(-v)), lambda atom: False),
+        cp.norm_inf: Rule(lambda atom: _reduce_along(atom, lambda v: _compute_largest(jnp.abs(v))), lambda atom: False),
+        cp.max: Rule(lambda atom: _reduce_along(atom, _compute_largest), lambda atom: False),
+        cp.min: Rule(lambda atom: _reduce_along(atom, lambda v: -_compute_largest(-v)), lambda atom: False),
         cp.maximum: _pick(jnp.greater),
         cp.minimum: _pick(jnp.less),
         cp.sum_largest: Rule(_sum_largest, lambda atom: False),
-        cp.dotsort: Rule(_sorted_product, lambda atom: False),
-        cp.cummax: Rule(_running_largest, lambda atom: False),
-        cp.log: _nonsmooth(_edges.log),
-        cp.log1p: _nonsmooth(_edges.log_1p),
-        cp.GeoMean: Rule(_geometric_mean, lambda atom: False),
-        cp.xexp: _nonsmooth(lambda v: v * jnp.exp(v)),
+        cp.dotsort: Rule(_lower_sorted_product, lambda atom: False),
+        cp.cummax: Rule(_lower_running_largest, lambda atom: False),
+        cp.log: _mark_nonsmooth(_edges.log),
+        cp.log1p: _mark_nonsmooth(_edges.log_1p),
+        cp.GeoMean: Rule(_lower_geometric_mean, lambda atom: False),
+        cp.xexp: _mark_nonsmooth(lambda v: v * jnp.exp(v)),
     }
 )

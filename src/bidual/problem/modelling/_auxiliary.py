@@ -28,6 +28,7 @@ def add_declared_bounds(
 
 
 def _check(variable: cp.Variable, place: str) -> None:
+    """Raise `ProblemError` for a variable that is not continuous and real, or whose shape hides constraints."""
     attributes = variable.attributes
     for kind in _DISCRETE:
         if attributes.get(kind):
@@ -46,6 +47,7 @@ def _check(variable: cp.Variable, place: str) -> None:
 def _collect_declared_bounds(
     variable: cp.Variable, place: str, taken: Mapping[str, cp.Constraint], users: Mapping[str, cp.Constraint]
 ) -> dict[str, cp.Constraint]:
+    """Return the bounds that a variable was declared with, as constraints by name."""
     attributes, name = variable.attributes, variable.name()
     found: dict[str, cp.Constraint] = {}
     if attributes.get("nonneg") or attributes.get("pos"):

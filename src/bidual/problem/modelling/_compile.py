@@ -20,7 +20,7 @@ from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling._lift import Piece
 
 
-def cone_program(problem: cp.Problem) -> ParamConeProg:
+def reduce_to_cones(problem: cp.Problem) -> ParamConeProg:
     """Reduce the problem to cone form, its parameters still symbols. CVXPY keeps the ids of the user's constraints."""
     try:
         with warnings.catch_warnings():
@@ -49,7 +49,7 @@ def cone_program(problem: cp.Problem) -> ParamConeProg:
 
 def compile_image(pieces: Sequence[Piece], embedding: Embedding, cone: ParamConeProg) -> Image:
     """Return the affine pieces as one image; `cone` is the program whose constraints are ``piece == 0``, in order."""
-    c, _, A, b = _arrays(cone)
+    c, _, A, b = _extract_arrays(cone)
     if _flatten(c).size != embedding.size:
         blocks = [_differentiate_rows(piece.affine, [embedding]) for piece in pieces]
         matrix, offset = sp.csr_array(sp.vstack([m for m, _ in blocks])), np.concatenate([o for _, o in blocks])
@@ -77,23 +77,23 @@ def _differentiate_rows(
     return sp.csr_array(sp.hstack(rows)), offset
 
 
-def pieces_program(pieces: Sequence[Piece]) -> ParamConeProg:
+def compile_pieces(pieces: Sequence[Piece]) -> ParamConeProg:
     """Return the cone program that `compile_image` reads."""
-    return cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(piece.affine, order="F")) for piece in pieces]))
+    return reduce_to_cones(cp.Problem(cp.Minimize(0), [Zero(cp.vec(piece.affine, order="F")) for piece in pieces]))
 
 
-def affine_rows(expression: cp.Expression, variables: Sequence[cp.Variable]) -> tuple[sp.csc_array, np.ndarray]:
+def extract_affine_rows(expression: cp.Expression, variables: Sequence[cp.Variable]) -> tuple[sp.csc_array, np.ndarray]:
     """Return an affine expression, flattened, as a sparse matrix over the given variables, and its offset."""
-    cone = cone_program(cp.Problem(cp.Minimize(0), [Zero(cp.vec(expression, order="F"))]))
-    c, _, A, b = _arrays(cone)
+    cone = reduce_to_cones(cp.Problem(cp.Minimize(0), [Zero(cp.vec(expression, order="F"))]))
+    c, _, A, b = _extract_arrays(cone)
     if _flatten(c).size != sum(variable.size for variable in variables):
         matrix, offset = _differentiate_rows(expression, variables)
         return sp.csc_array(matrix), offset
-    columns = np.concatenate([_columns(cone, variable) for variable in variables])
+    columns = np.concatenate([_find_columns(cone, variable) for variable in variables])
     return sp.csc_array(-sp.csc_array(A)[:, columns]), -_flatten(b)
 
 
-def conic_form(
+def extract_conic_form(
     cone: ParamConeProg,
     constraints: Sequence[Sequence[cp.Constraint]],
     images: Sequence[cp.Variable],
@@ -109,10 +109,10 @@ def conic_form(
 
     Variables that CVXPY dropped have no part in this program: their columns are 0.
     """
-    c, offset, A, b = _arrays(cone)
+    c, offset, A, b = _extract_arrays(cone)
     G, c = sp.csc_array(-sp.csc_array(A)), _flatten(c)
-    y_columns = [_columns(cone, variable) for variable in images]
-    first = [_columns(cone, variable) for variable in auxiliary]
+    y_columns = [_find_columns(cone, variable) for variable in images]
+    first = [_find_columns(cone, variable) for variable in auxiliary]
     taken = np.concatenate([*y_columns, *first, np.zeros(0, dtype=int)])
     rest = np.setdiff1d(np.arange(c.size), taken)
     y, u = np.concatenate([*y_columns, np.zeros(0, dtype=int)]), np.concatenate([*first, rest])
@@ -124,7 +124,7 @@ def conic_form(
         G_y=sp.csr_array(_select_columns(G, y)),
         G_u=_select_columns(G, u),
         h=_flatten(b),
-        cones=_cones(cone),
+        cones=_read_cones(cone),
         owner=owner,
         sign=sign,
     )
@@ -137,7 +137,7 @@ def _select_columns(G: sp.csc_array, columns: np.ndarray) -> sp.csc_array:
     return picked
 
 
-def _columns(cone: ParamConeProg, variable: cp.Variable) -> np.ndarray:
+def _find_columns(cone: ParamConeProg, variable: cp.Variable) -> np.ndarray:
     start = cone.var_id_to_col.get(variable.id)
     return np.full(variable.size, -1) if start is None else start + np.arange(variable.size)
 
@@ -159,12 +159,12 @@ def _find_owners(cone: ParamConeProg, constraints: Sequence[Sequence[cp.Constrai
     return np.concatenate([*owner, np.zeros(0, dtype=int)]), np.concatenate([*sign, np.zeros(0)])
 
 
-def _cones(cone: ParamConeProg) -> Cones:
+def _read_cones(cone: ParamConeProg) -> Cones:
     dims = cone.cone_dims
     return Cones(int(dims.zero), int(dims.nonneg), tuple(dims.soc), int(dims.exp), tuple(float(a) for a in dims.p3d))
 
 
-def _arrays(cone: ParamConeProg) -> tuple[Any, ...]:
+def _extract_arrays(cone: ParamConeProg) -> tuple[Any, ...]:
     """Return c, offset, A and b at the parameters' present values; CVXPY's own annotation is vaguer than that."""
     return cone.apply_parameters()
 

@@ -37,7 +37,7 @@ def check_convex(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> 
     )
 
 
-def curvature(expression: cp.Expression) -> str:
+def describe_curvature(expression: cp.Expression) -> str:
     """Return the curvature in one word, by CVXPY's rules."""
     if expression.is_constant():
         return "constant"
@@ -49,8 +49,9 @@ def curvature(expression: cp.Expression) -> str:
 
 
 def _explain_sides(part: cp.Minimize | cp.Maximize | cp.Constraint) -> str:
+    """Explain which part breaks the rules, or which side has the wrong curvature."""
     for side in part.args:
-        for term in _breaking_terms(side):
+        for term in _find_breaking_terms(side):
             return f"the rules break at {describe(term)}, {_explain_term(term)}"
     if isinstance(part, cp.Minimize | cp.Maximize):
         wanted: Wanted = "convex" if isinstance(part, cp.Minimize) else "concave"
@@ -62,11 +63,11 @@ def _explain_sides(part: cp.Minimize | cp.Maximize | cp.Constraint) -> str:
     )
 
 
-def _breaking_terms(expression: cp.Expression) -> Iterator[cp.Expression]:
+def _find_breaking_terms(expression: cp.Expression) -> Iterator[cp.Expression]:
     """Yield the smallest terms that are neither convex nor concave, in the order of the expression."""
     arguments = expression.args if isinstance(expression, Atom) else []
     for argument in arguments:
-        yield from _breaking_terms(argument)
+        yield from _find_breaking_terms(argument)
     if not expression.is_dcp() and all(argument.is_dcp() for argument in arguments):
         yield expression
 
@@ -85,7 +86,9 @@ def _explain_term(term: cp.Expression) -> str:
     for i, argument in enumerate(term.args):
         wanted = _require_curvature(term, i)
         if not _is(argument, wanted):
-            return f"whose argument {describe(argument)} is {curvature(argument)} and would have to be {wanted}"
+            return (
+                f"whose argument {describe(argument)} is {describe_curvature(argument)} and would have to be {wanted}"
+            )
     return "which is neither convex nor concave"
 
 
@@ -94,9 +97,8 @@ def _explain_product(left: cp.Expression, right: cp.Expression) -> str:
         return f"which multiplies or divides {describe(left)} by {describe(right)}: one of them must be a constant"
     factor, other = (left, right) if left.is_constant() else (right, left)
     remedy = "declare cp.Parameter(nonneg=True)" if factor.parameters() else "use factors of one sign"
-    return (
-        f"where the {curvature(other)} {describe(other)} is multiplied by {describe(factor)} of unknown sign: {remedy}"
-    )
+    kind = describe_curvature(other)
+    return f"where the {kind} {describe(other)} is multiplied by {describe(factor)} of unknown sign: {remedy}"
 
 
 def _require_curvature(atom: Atom, i: int) -> Wanted:
@@ -123,7 +125,7 @@ def _describe_offender(expression: cp.Expression, wanted: Wanted) -> str:
         if isinstance(expression, NegExpression):
             wanted = opposite[wanted]
         expression = next(a for a in expression.args if not _is(a, wanted))
-    return f"{describe(expression)} is {curvature(expression)} where {wanted} is needed"
+    return f"{describe(expression)} is {describe_curvature(expression)} where {wanted} is needed"
 
 
 def check_finite(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> None:
@@ -139,7 +141,7 @@ def check_finite(what: str, part: cp.Minimize | cp.Maximize | cp.Constraint) -> 
 
 def _search(expression: cp.Expression) -> str | None:
     """Describe the first number that is not finite."""
-    parts = [*expression.args, *_data(expression)] if isinstance(expression, Atom) else []
+    parts = [*expression.args, *_read_data(expression)] if isinstance(expression, Atom) else []
     for part in parts:
         found = _search(part)
         if found is not None:
@@ -148,7 +150,7 @@ def _search(expression: cp.Expression) -> str | None:
     return None if expression.variables() or _has_unset_parameter(expression) else _describe_bad_entry(expression)
 
 
-def _data(atom: Atom) -> list[cp.Expression]:
+def _read_data(atom: Atom) -> list[cp.Expression]:
     """Return the data of an atom beside its arguments, such as the threshold of a Huber function."""
     data = atom.get_data() or []
     return [cp.Constant(d) if isinstance(d, float) else d for d in data if isinstance(d, float | cp.Expression)]
@@ -159,6 +161,7 @@ def _has_unset_parameter(expression: cp.Expression) -> bool:
 
 
 def _describe_bad_entry(constant: cp.Expression) -> str | None:
+    """Describe the first entry of a constant that is not finite; None where all are."""
     with np.errstate(all="ignore"):
         value = constant.value
     entries = np.asarray(sp.coo_array(value).data if sp.issparse(value) else value)

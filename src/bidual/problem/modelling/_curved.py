@@ -10,10 +10,10 @@ from jaxtyping import Float
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import AbstractSmooth, ConicForm, ConvexProgram, Image
 from bidual.problem.features.embedding import Embedding
-from bidual.problem.modelling._compile import compile_image, cone_program, conic_form, pieces_program
+from bidual.problem.modelling._compile import compile_image, compile_pieces, extract_conic_form, reduce_to_cones
 from bidual.problem.modelling._functions import Functions
 from bidual.problem.modelling._lift import lift
-from bidual.problem.modelling._lower import JaxFunctions, Smooth, SmoothAtParameters, jax_functions, smooth
+from bidual.problem.modelling._lower import JaxFunctions, Smooth, SmoothAtParameters, lower_to_jax, smooth
 
 # The least image size for which derivatives are worth compiling: a cone master over it is slow.
 _HIGH_DIMENSION = 48
@@ -35,7 +35,7 @@ class LeastViolation:
         ]
         # More than one unit of room is of no use, and auxiliary variables may allow any amount.
         rows = [row for group in self._groups for row in group] + [self._t >= -1]
-        self._cone = cone_program(cp.Problem(cp.Minimize(self._t), rows))
+        self._cone = reduce_to_cones(cp.Problem(cp.Minimize(self._t), rows))
 
     def _group(self, g: cp.Expression, unit: cp.Parameter, equal: bool, keep: bool) -> list[cp.Constraint]:
         room = unit * self._t if g.shape == () else cp.multiply(unit, self._t)
@@ -49,7 +49,7 @@ class LeastViolation:
         for parameter in self._units:
             parameter.value = units[start : start + parameter.size].reshape(parameter.shape, order="F")
             start += parameter.size
-        return conic_form(self._cone, self._groups, self._functions.images, self._functions.auxiliary)
+        return extract_conic_form(self._cone, self._groups, self._functions.images, self._functions.auxiliary)
 
 
 class Forms:
@@ -59,7 +59,7 @@ class Forms:
         self._functions = functions
         limits = zip(functions.constraints, functions.equality, strict=True)
         self._constraints: list[cp.Constraint] = [g == 0 if equal else g <= 0 for g, equal in limits]
-        self._cone = cone_program(cp.Problem(cp.Minimize(functions.objective), self._constraints))
+        self._cone = reduce_to_cones(cp.Problem(cp.Minimize(functions.objective), self._constraints))
         equal = functions.equality
         self._violation = LeastViolation(functions, keep_equalities=False) if equal else None
         self._margin = LeastViolation(functions, keep_equalities=True) if any(equal) and not all(equal) else None
@@ -68,7 +68,7 @@ class Forms:
         """Return the program at the parameters' present values."""
         functions = self._functions
         frozen = functions.frozen()
-        main = conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary)
+        main = extract_conic_form(self._cone, [[c] for c in self._constraints], functions.images, functions.auxiliary)
         units = np.maximum(1.0, np.abs(main.limits(sum(g.size for g in functions.constraints))))
         program = ConvexProgram(
             image=image,
@@ -116,7 +116,7 @@ class CurvedProblem:
         self._names = tuple(named)
         self._functions, self._pieces = lift(objective, list(named.values()))
         _check_without_signs(self._functions, named)
-        self._rows = pieces_program(self._pieces)
+        self._rows = compile_pieces(self._pieces)
         try:
             self._forms = Forms(self._functions)
         except ProblemError as error:
@@ -128,12 +128,10 @@ class CurvedProblem:
 
     def jax_functions(self) -> JaxFunctions | None:
         """Return the functions in JAX at the parameters' present values; None, with a warning, where JAX cannot."""
-        return jax_functions(self._functions, self._names)
+        return lower_to_jax(self._functions, self._names)
 
 
-def _functions_by_label(
-    functions: Functions, named: Mapping[str, cp.Constraint]
-) -> Iterator[tuple[str, cp.Expression]]:
+def _label_functions(functions: Functions, named: Mapping[str, cp.Constraint]) -> Iterator[tuple[str, cp.Expression]]:
     """Yield the functions with their names in error messages."""
     yield "the objective", functions.objective
     yield from zip((f"constraint {name!r}" for name in named), functions.constraints, strict=True)
@@ -141,9 +139,9 @@ def _functions_by_label(
 
 def _explain_by_part(functions: Functions, named: Mapping[str, cp.Constraint]) -> ProblemError | None:
     """Find the part of a problem that has no cone form, and return the error that names it."""
-    for what, expression in _functions_by_label(functions, named):
+    for what, expression in _label_functions(functions, named):
         try:
-            cone_program(cp.Problem(cp.Minimize(cp.sum(expression))))
+            reduce_to_cones(cp.Problem(cp.Minimize(cp.sum(expression))))
         except ProblemError as error:
             return ProblemError(f"{what} cannot be used: {error}")
     return None
@@ -151,7 +149,7 @@ def _explain_by_part(functions: Functions, named: Mapping[str, cp.Constraint]) -
 
 def _check_without_signs(functions: Functions, named: Mapping[str, cp.Constraint]) -> None:
     """Check that convexity rests on no declared sign: images and auxiliary variables of lifted functions are free."""
-    for what, expression in _functions_by_label(functions, named):
+    for what, expression in _label_functions(functions, named):
         if not expression.is_convex():
             own = {v.id for v in functions.auxiliary}
             signed = sorted(v.name() for v in expression.variables() if v.id in own)

@@ -45,45 +45,45 @@ def _clip_slope(slope: Array) -> Array:
     return jnp.clip(slope, -STEEPEST, STEEPEST)
 
 
-def _xlogx(v: Array) -> Array:
+def _compute_xlogx(v: Array) -> Array:
     positive = v > 0
     return jnp.where(positive, v * jnp.log(jnp.where(positive, v, 1.0)), jnp.where(v < 0, jnp.inf, 0.0))
 
 
-def _relative(v: Array, w: Array) -> Array:
+def _compute_relative(v: Array, w: Array) -> Array:
     inside = (v > 0) & (w > 0)
     logs = jnp.log(jnp.where(inside, v, 1.0)) - jnp.log(jnp.where(inside, w, 1.0))
     return jnp.where(inside, v * logs, jnp.where((v == 0) & (w >= 0), 0.0, jnp.inf))
 
 
-def _relative_slopes(v: Array, w: Array) -> tuple[Array, Array]:
+def _differentiate_relative(v: Array, w: Array) -> tuple[Array, Array]:
     v, w = _clip(v), _clip(w)
     return jnp.log(v) - jnp.log(w) + 1.0, -v / w
 
 
-def _log(v: Array) -> Array:
+def _compute_log(v: Array) -> Array:
     return jnp.where(v > 0, jnp.log(jnp.where(v > 0, v, 1.0)), -jnp.inf)
 
 
-def _square_over(v: Array, w: Array) -> Array:
+def _compute_square_over(v: Array, w: Array) -> Array:
     return jnp.where(w > 0, v * v / jnp.where(w > 0, w, 1.0), jnp.where((v == 0) & (w == 0), 0.0, jnp.inf))
 
 
-def _square_over_slopes(v: Array, w: Array) -> tuple[Array, Array]:
+def _differentiate_square_over(v: Array, w: Array) -> tuple[Array, Array]:
     ratio = v / _clip(w)
     return _clip_slope(2.0 * ratio), _clip_slope(-ratio * ratio)
 
 
-x_log_x = _attach_slopes(_xlogx, lambda v: (jnp.log(_clip(v)) + 1.0,))
-relative_entropy = _attach_slopes(_relative, _relative_slopes)  # v log(v / w), and 0 at (0, 0)
-log = _attach_slopes(_log, lambda v: (1.0 / _clip(v),))
+x_log_x = _attach_slopes(_compute_xlogx, lambda v: (jnp.log(_clip(v)) + 1.0,))
+relative_entropy = _attach_slopes(_compute_relative, _differentiate_relative)  # v log(v / w), and 0 at (0, 0)
+log = _attach_slopes(_compute_log, lambda v: (1.0 / _clip(v),))
 log_1p = _attach_slopes(
     lambda v: jnp.where(v > -1, jnp.log1p(jnp.where(v > -1, v, 0.0)), -jnp.inf), lambda v: (1.0 / _clip(1.0 + v),)
 )
-square_over = _attach_slopes(_square_over, _square_over_slopes)  # v^2 / w, and 0 at (0, 0)
+square_over = _attach_slopes(_compute_square_over, _differentiate_square_over)  # v^2 / w, and 0 at (0, 0)
 
 
-def power_below_one(p: float) -> Callable[[Array], Array]:
+def make_power_below_one(p: float) -> Callable[[Array], Array]:
     """Return v^p for p < 1 other than 0: concave for p > 0 on v >= 0, convex and infinite at 0 for p < 0."""
 
     def value(v: Array) -> Array:
@@ -94,7 +94,7 @@ def power_below_one(p: float) -> Callable[[Array], Array]:
     return _attach_slopes(value, lambda v: (_clip_slope(p * _clip(v) ** (p - 1.0)),))
 
 
-def concave_norm(p: float) -> Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]:
+def make_concave_norm(p: float) -> Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]:
     """Return (sum v_i^p)^(1/p) along the first axis, for p < 1 other than 0: concave, and 0 at 0."""
 
     def in_units(v: Array) -> tuple[Array, Array, Array]:
@@ -116,7 +116,7 @@ def concave_norm(p: float) -> Callable[[Float[Array, "n *rest"]], Float[Array, "
     return _attach_slopes(value, slopes, reduces=True)
 
 
-def geometric_mean(
+def make_geometric_mean(
     weights: Float[np.ndarray, "n"],
 ) -> Callable[[Float[Array, "n *rest"]], Float[Array, "*rest"]]:
     """Return prod v_i^w_i along the first axis, for positive weights that sum to 1: concave, and 0 at the edge."""

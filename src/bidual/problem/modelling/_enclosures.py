@@ -41,7 +41,6 @@ from bidual.problem.modelling._hulls import (
     EPS,
     TINY,
     Hull,
-    dense,
     enclose_moves,
     enclose_multiple,
     enclose_negative,
@@ -50,6 +49,7 @@ from bidual.problem.modelling._hulls import (
     enclose_running_sum,
     enclose_sum,
     evaluate_atom,
+    to_dense,
     widen,
     with_sign_of_terms,
 )
@@ -72,7 +72,7 @@ def enclose(expression: cp.Expression, leaves: Mapping[int, Hull]) -> Hull:
     if isinstance(expression, cp.Variable):
         return leaves[expression.id]
     if not isinstance(expression, Atom) or not expression.variables():
-        value = dense(expression.value)
+        value = to_dense(expression.value)
         return Hull(value, value)
     rule = next((RULES[kind] for kind in type(expression).__mro__ if kind in RULES), None)
     if rule is None:
@@ -104,7 +104,7 @@ def _sum_largest(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return with_sign_of_terms(widen(*enclose_moves(atom, parts), size=np.sum(parts[0].largest), units=2 * n + 4), parts)
 
 
-def _zero_infinite(end: np.ndarray) -> Float[np.ndarray, "..."]:
+def _replace_infinite(end: np.ndarray) -> Float[np.ndarray, "..."]:
     return np.where(np.isfinite(end), np.abs(end), 0.0)
 
 
@@ -130,6 +130,7 @@ def _enclose_norm(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
 
 
 def _enclose_power(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+    """Enclose x^p by its values at the ends, for every kind of p."""
     part, p = parts[0], float(np.asarray(atom.p.value, dtype=np.float64))
     if p == 0:
         return Hull(np.ones(part.low.shape), np.ones(part.low.shape))
@@ -151,7 +152,7 @@ def _enclose_power(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return Hull(np.where(reached, -np.inf, low), np.where(part.low <= 0, np.inf, high))
 
 
-def _squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_squared_over(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     """Enclose sum(x^2) / y: it grows with every |x|, and falls with y > 0."""
     x, y = parts
     n = x.low.size
@@ -174,28 +175,28 @@ def _enclose_huber(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     return widen(value(part.smallest), value(part.largest), 3 * size, 4)
 
 
-def _entropies(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_entropies(atom: Atom, parts: list[Hull]) -> Hull:
     """Enclose -x log x: concave, largest at 1/e, and -inf below 0."""
     del atom
     part = parts[0]
     ends = [np.where(v > 0, -v * np.log(np.where(v > 0, v, 1.0)), np.where(v == 0, 0.0, -np.inf)) for v in part]
     peak = (part.low <= np.exp(-1.0)) & (part.high >= np.exp(-1.0))
     high = np.where(peak, np.exp(-1.0), np.maximum(*ends))
-    size = np.maximum(_zero_infinite(high), np.maximum(_zero_infinite(ends[0]), _zero_infinite(ends[1])))
+    size = np.maximum(_replace_infinite(high), np.maximum(_replace_infinite(ends[0]), _replace_infinite(ends[1])))
     return widen(np.minimum(*ends), high, size, _ELEMENTARY)
 
 
-def _relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
+def _compute_relative(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "..."]:
     inside = (x > 0) & (y > 0)
     value = x * (np.log(np.where(inside, x, 1.0)) - np.log(np.where(inside, y, 1.0)))
     return np.where(inside, value, np.where((x == 0) & (y >= 0), 0.0, np.inf))
 
 
-def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
     """Enclose x log(x/y), and - x + y for the divergence: jointly convex, so largest at a corner."""
     x, y = (Hull(*(np.broadcast_to(end, atom.shape) for end in part)) for part in parts)
     divergence = isinstance(atom, cp.kl_div)
-    corners = [_relative(a, b) + (b - a if divergence else 0.0) for a in x for b in y]
+    corners = [_compute_relative(a, b) + (b - a if divergence else 0.0) for a in x for b in y]
     logs = [np.where(v > 0, np.abs(np.log(np.where(v > 0, v, 1.0))), 0.0) for v in (*x, *y)]
     size = x.largest * (2 + np.maximum.reduce(logs)) + (y.largest if divergence else 0.0)
     least = (
@@ -204,40 +205,40 @@ def _relative_entropies(atom: Atom, parts: list[Hull]) -> Hull:
         else np.clip(y.high / np.e, x.low, x.high)
     )
     other = np.clip(least, y.low, y.high) if divergence else y.high
-    low = _relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
+    low = _compute_relative(np.maximum(least, 0.0), np.maximum(other, 0.0)) + (other - least if divergence else 0.0)
     return widen(np.where(np.isfinite(low), low, -np.inf), np.maximum.reduce(corners), size, 2 * _ELEMENTARY)
 
 
-def _logarithms(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_logarithms(atom: Atom, parts: list[Hull]) -> Hull:
     """Enclose log(x) or log(1 + x): -inf where the box leaves the domain."""
     edge = -1.0 if isinstance(atom, cp.log1p) else 0.0
     function = np.log1p if isinstance(atom, cp.log1p) else np.log
     low, high = (np.where(end > edge, function(np.where(end > edge, end, 1.0)), -np.inf) for end in parts[0])
-    return widen(low, high, np.maximum(_zero_infinite(low), _zero_infinite(high)), _ELEMENTARY)
+    return widen(low, high, np.maximum(_replace_infinite(low), _replace_infinite(high)), _ELEMENTARY)
 
 
-def _exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_exponential_sums(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     low, high = enclose_moves(atom, parts)
     size = np.max(parts[0].largest) + np.log(parts[0].low.size) + 1.0
     return widen(low, high, size, 2 * parts[0].low.size + _ELEMENTARY)
 
 
-def _logistics(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_logistics(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     low, high = (np.logaddexp(0.0, end) for end in parts[0])
     return widen(low, high, np.maximum(low, high), _ELEMENTARY)
 
 
-def _exponentials(atom: Atom, parts: list[Hull]) -> Hull:
+def _enclose_exponentials(atom: Atom, parts: list[Hull]) -> Hull:
     del atom
     low, high = (np.exp(end) for end in parts[0])
     return Hull(low * (1 - _ELEMENTARY * EPS), high * (1 + _ELEMENTARY * EPS) + TINY)
 
 
-def _geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
+def _enclose_geometric_mean(atom: Any, parts: list[Hull]) -> Hull:  # noqa: ANN401
     low, high = (evaluate_atom(atom, [np.maximum(end, 0.0)]) for end in parts[0])
     low = np.where(np.any(parts[0].low < 0), -np.inf, low)
-    return widen(low, high, _zero_infinite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
+    return widen(low, high, _replace_infinite(high), 8.0 * parts[0].low.size + _ELEMENTARY)
 
 
 RULES: Mapping[type, Rule] = MappingProxyType(
@@ -268,16 +269,16 @@ RULES: Mapping[type, Rule] = MappingProxyType(
         cp.cummax: _select_entries,
         cp.sum_largest: _sum_largest,
         cp.Power: _enclose_power,
-        cp.quad_over_lin: _squared_over,
+        cp.quad_over_lin: _enclose_squared_over,
         cp.huber: _enclose_huber,
-        cp.entr: _entropies,
-        cp.rel_entr: _relative_entropies,
-        cp.kl_div: _relative_entropies,
-        cp.log: _logarithms,
-        cp.log1p: _logarithms,
-        cp.exp: _exponentials,
-        cp.log_sum_exp: _exponential_sums,
-        cp.logistic: _logistics,
-        cp.GeoMean: _geometric_mean,
+        cp.entr: _enclose_entropies,
+        cp.rel_entr: _enclose_relative_entropies,
+        cp.kl_div: _enclose_relative_entropies,
+        cp.log: _enclose_logarithms,
+        cp.log1p: _enclose_logarithms,
+        cp.exp: _enclose_exponentials,
+        cp.log_sum_exp: _enclose_exponential_sums,
+        cp.logistic: _enclose_logistics,
+        cp.GeoMean: _enclose_geometric_mean,
     }
 )

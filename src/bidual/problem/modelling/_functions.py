@@ -85,7 +85,7 @@ class Functions(AbstractFunctions):
         slope = np.zeros(y.size)
         factors = (np.full(1, weight), *weights)
         for expression, factor in zip((self.objective, *self.constraints), factors, strict=True):
-            derivatives, start = _derivatives(expression), 0
+            derivatives, start = _differentiate_by_variable(expression), 0
             for variable in self.images:
                 if variable in derivatives:
                     jacobian = derivatives[variable]
@@ -180,7 +180,7 @@ def _replace_parameters(expression: cp.Expression, value: Callable[[cp.Parameter
     return expression.copy(arguments)
 
 
-def _derivatives(expression: cp.Expression) -> dict[cp.Variable, Any]:
+def _differentiate_by_variable(expression: cp.Expression) -> dict[cp.Variable, Any]:
     """Return CVXPY's derivatives by variable; None for a variable where an atom has none."""
     try:
         with np.errstate(all="ignore"):

@@ -42,7 +42,7 @@ def widen(low: Ends, high: Ends, size: Ends, units: float | int) -> Hull:
     return Hull(np.asarray(low - slack), np.asarray(high + slack))
 
 
-def dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's constants have many types
+def to_dense(value: Any) -> Float[np.ndarray, "..."]:  # noqa: ANN401 - CVXPY's constants have many types
     return np.asarray(sp.coo_array(value).toarray() if sp.issparse(value) else value, dtype=np.float64)
 
 
@@ -106,6 +106,7 @@ def enclose_multiple(atom: Atom, parts: list[Hull]) -> Hull:
 
 
 def enclose_quotient(atom: Atom, parts: list[Hull]) -> Hull:
+    """Enclose a / b by its corners; unbounded where b may be 0."""
     del atom
     first, second = parts
     corners = [np.asarray(a / b) for a in first for b in second]

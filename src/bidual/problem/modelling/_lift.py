@@ -47,6 +47,7 @@ def lift(
 
 
 def _lift(expression: cp.Expression, pieces: list[Piece], plain: dict[int, cp.Variable]) -> cp.Expression:
+    """Replace the largest affine expressions of the embedding by image variables, listed in `pieces`."""
     variables = expression.variables()
     if isinstance(expression, cp.Variable) and expression.id in plain:
         return plain[expression.id]

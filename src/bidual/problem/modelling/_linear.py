@@ -6,9 +6,9 @@ import cvxpy as cp
 import numpy as np
 
 from bidual._base.errors import ProblemError
-from bidual.problem.convex import AffineProgram, affine_program
+from bidual.problem.convex import AffineProgram, read_affine_program
 from bidual.problem.features.embedding import Embedding
-from bidual.problem.modelling._compile import cone_program
+from bidual.problem.modelling._compile import reduce_to_cones
 
 
 class LinearProblem:
@@ -19,7 +19,7 @@ class LinearProblem:
     ) -> None:
         self._constraints = dict(named)
         self._embedding = embedding
-        self._cone = cone_program(cp.Problem(objective, list(named.values())))
+        self._cone = reduce_to_cones(cp.Problem(objective, list(named.values())))
 
     @property
     def is_plain(self) -> bool:
@@ -28,7 +28,7 @@ class LinearProblem:
 
     def program(self) -> AffineProgram:
         """Return the program at the parameters' present values."""
-        program = affine_program(
+        program = read_affine_program(
             self._cone,
             [constraint.id for constraint in self._constraints.values()],
             [constraint.size for constraint in self._constraints.values()],

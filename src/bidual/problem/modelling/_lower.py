@@ -22,8 +22,8 @@ from jaxtyping import Array, Float
 
 from bidual._base.types import float64
 from bidual.problem.convex import AbstractSmooth
-from bidual.problem.modelling._atoms import rule_of
-from bidual.problem.modelling._compile import affine_rows
+from bidual.problem.modelling._atoms import find_rule
+from bidual.problem.modelling._compile import extract_affine_rows
 from bidual.problem.modelling._functions import Functions
 from bidual.problem.modelling._smoothness import has_inner_kink, is_smooth
 
@@ -129,7 +129,7 @@ class SmoothAtParameters(AbstractSmooth):
         return np.concatenate([y, self.parameters])
 
 
-def jax_functions(functions: Functions, names: Sequence[str] | None = None) -> JaxFunctions | None:
+def lower_to_jax(functions: Functions, names: Sequence[str] | None = None) -> JaxFunctions | None:
     """Lower the functions to JAX; return None, with a warning and its reason, where CVXPY has to evaluate them instead.
 
     Args:
@@ -190,6 +190,7 @@ def _lower_rows(expression: cp.Expression, where: Mapping[int, slice]) -> list[R
 
 
 def _lower_tree(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
+    """Lower an expression to a function of the image, by the rules of its atoms."""
     if isinstance(expression, cp.Variable):
         if expression.id not in where:
             raise _NotLowered(
@@ -198,25 +199,25 @@ def _lower_tree(expression: cp.Expression, where: Mapping[int, slice]) -> Part:
         place = where[expression.id]
         return lambda y: jnp.reshape(y[place], expression.shape, order="F")
     if not expression.variables():
-        value = _constant(expression)
+        value = _read_constant(expression)
         return lambda y: jnp.asarray(value)
-    rule = rule_of(expression)
+    rule = find_rule(expression)
     if isinstance(expression, AffAtom) and (rule is None or expression.is_affine()):
-        return _affine(expression, where)
+        return _lower_affine(expression, where)
     if rule is None:
         raise _NotLowered(f"bidual does not know the atom {type(expression).__name__}")
-    arguments = [_lower_tree(argument, where) for argument in _arguments(expression)]
+    arguments = [_lower_tree(argument, where) for argument in _list_arguments(expression)]
     function = rule.lower(expression)
     return lambda y: function(*(argument(y) for argument in arguments))
 
 
-def _affine(expression: AffAtom, where: Mapping[int, slice]) -> Part:
+def _lower_affine(expression: AffAtom, where: Mapping[int, slice]) -> Part:
     """Lower an affine function of nonlinear parts to one sparse product for each, without a table of affine atoms."""
     parts: dict[cp.Variable, Part] = {}
     outer = _cut_outer(expression, where, parts)
-    matrix, offset = affine_rows(outer, list(parts))
+    matrix, offset = extract_affine_rows(outer, list(parts))
     ends = np.cumsum([0, *(v.size for v in parts)]).tolist()
-    blocks = [_operator(sp.csr_array(matrix[:, i:j])) for i, j in pairwise(ends)]
+    blocks = [_make_operator(sp.csr_array(matrix[:, i:j])) for i, j in pairwise(ends)]
 
     def apply(y: Array) -> Array:
         total = jnp.asarray(offset)
@@ -240,7 +241,7 @@ def _cut_outer(expression: cp.Expression, where: Mapping[int, slice], parts: dic
     return variable
 
 
-def _operator(block: sp.csr_array) -> Callable[[Float[Array, "c"]], Float[Array, "r"]]:
+def _make_operator(block: sp.csr_array) -> Callable[[Float[Array, "c"]], Float[Array, "r"]]:
     """Return the product with a sparse matrix, elementwise where that is diagonal."""
     rows, columns = block.shape or (0, 0)
     diagonal = block.diagonal()
@@ -258,11 +259,11 @@ def _operator(block: sp.csr_array) -> Callable[[Float[Array, "c"]], Float[Array,
     return apply
 
 
-def _arguments(expression: cp.Expression) -> Sequence[cp.Expression]:
+def _list_arguments(expression: cp.Expression) -> Sequence[cp.Expression]:
     return expression.args if isinstance(expression, Atom) else ()
 
 
-def _constant(expression: cp.Expression) -> np.ndarray:
+def _read_constant(expression: cp.Expression) -> np.ndarray:
     """Return the value of a constant as a dense array; CVXPY keeps sparse matrices sparse."""
     value = expression.value
     assert value is not None  # a parameter without one is refused before

@@ -39,6 +39,7 @@ def _describe_unknown(name: str, parameters: Mapping[str, cp.Parameter]) -> str:
 
 
 def _assign(parameter: cp.Parameter, name: str, value: Value) -> None:
+    """Set a parameter; raise `ProblemError` for a value that it cannot have."""
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

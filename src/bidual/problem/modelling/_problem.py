@@ -51,7 +51,7 @@ class Problem:
                 "the objective must be cp.Minimize(...) or cp.Maximize(...); "
                 f"got {type(objective).__name__}: wrap the expression"
             )
-        self.constraints = _constraints_by_name(constraints)
+        self.constraints = _name_constraints(constraints)
         named = add_declared_bounds(objective, self.constraints)
         self.objective = objective
         self.maximises = isinstance(objective, cp.Maximize)
@@ -113,7 +113,8 @@ class Problem:
         return f"Problem({shorten(str(self.objective), 200)}, constraints: {shorten(names, 150)})"
 
 
-def _constraints_by_name(constraints: Constraints) -> dict[str, cp.Constraint]:
+def _name_constraints(constraints: Constraints) -> dict[str, cp.Constraint]:
+    """Return the constraints by name: those of a list are c0, c1, ..., or have labels."""
     if isinstance(constraints, cp.Constraint):
         constraints = [constraints]
     if not isinstance(constraints, Mapping | Sequence):
@@ -154,6 +155,7 @@ def _read(name: str, constraint: cp.Constraint) -> Limit:
 
 
 def _find_embedding(objective: cp.Minimize | cp.Maximize, named: dict[str, cp.Constraint]) -> Embedding:
+    """Return the one embedding of the problem; raise `ProblemError` for none or several."""
     variables = {v.id: v for part in (objective, *named.values()) for v in part.variables()}
     embeddings = [v for v in variables.values() if isinstance(v, Embedding)]
     if not embeddings:
@@ -177,6 +179,7 @@ def _check_totals(names: Sequence[str], x: Embedding) -> tuple[str, ...]:
 
 
 def _compile(problem: Problem, named: dict[str, cp.Constraint]) -> "LinearProblem | CurvedProblem":
+    """Check the problem by CVXPY's rules and compile it, as a linear one where it is one."""
     for what, part in _label_parts(problem.objective, named):
         check_finite(what, part)
         check_convex(what, part)

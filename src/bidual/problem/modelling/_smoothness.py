@@ -7,7 +7,7 @@ import numpy as np
 from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.atom import Atom
 
-from bidual.problem.modelling._atoms import is_euclidean, rule_of
+from bidual.problem.modelling._atoms import find_rule, is_euclidean
 
 
 def is_smooth(expression: cp.Expression, norms: bool) -> bool:
@@ -16,7 +16,7 @@ def is_smooth(expression: cp.Expression, norms: bool) -> bool:
         return True
     if isinstance(expression, AffAtom) and expression.is_affine():
         return True
-    rule = rule_of(expression)
+    rule = find_rule(expression)
     known = rule is not None and (rule.smooth(expression) or (norms and is_euclidean(expression)))
     return known and all(is_smooth(part, norms) for part in (expression.args if isinstance(expression, Atom) else ()))
 

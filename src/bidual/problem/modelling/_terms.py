@@ -37,7 +37,7 @@ from bidual.problem.convex import (
     VariationalProgram,
 )
 from bidual.problem.features import Psi
-from bidual.problem.modelling._compile import affine_rows, cone_program, conic_form
+from bidual.problem.modelling._compile import extract_affine_rows, extract_conic_form, reduce_to_cones
 from bidual.problem.modelling._functions import Functions
 
 Vector = Float[np.ndarray, "n"]
@@ -46,7 +46,7 @@ Least = Callable[[Float[np.ndarray, "H d"]], float]
 _PLANNED = 256  # numbers of an image whose extremes are worth two plans each
 
 
-def variational(program: AbstractProgram, psi: Psi | None, least: Least | None = None) -> VariationalProgram:
+def make_variational(program: AbstractProgram, psi: Psi | None, least: Least | None = None) -> VariationalProgram:
     """Return the problem with a conjugate for every function, on compact sets that hold the images of all policies.
 
     Args:
@@ -59,6 +59,7 @@ def variational(program: AbstractProgram, psi: Psi | None, least: Least | None =
 
 
 def _lower_rows(program: AffineProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
+    """Return a linear problem with one affine term for every row."""
     H, d = program.objective.shape
     rows, constants = program.functionals()
     image = Image(sp.csr_array(rows.reshape(-1, H * d)), np.zeros(len(rows)), H, total=False)
@@ -71,6 +72,7 @@ def _lower_rows(program: AffineProgram, psi: Psi | None, least: Least | None) ->
 
 
 def _lower_cones(program: ConvexProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
+    """Return a convex problem with the terms that its expressions are recognised as."""
     functions = program.functions
     assert isinstance(functions, Functions)  # all programs hold these
     if functions.auxiliary:
@@ -97,23 +99,24 @@ class _Recogniser:
     def terms(self, expression: cp.Expression) -> list[Term]:
         """Return one term per entry of the expression."""
         if expression.size == 1:
-            return [self._term(expression)]
+            return [self._recognise(expression)]
         flat = cp.vec(expression, order="F")
-        return [self._term(flat[i]) for i in range(expression.size)]
+        return [self._recognise(flat[i]) for i in range(expression.size)]
 
-    def _term(self, expression: cp.Expression) -> Term:
+    def _recognise(self, expression: cp.Expression) -> Term:
+        """Return an expression as a function of a few images: affine, in closed form, or as a cone program."""
         variables = [v for v in self._images if any(v is other for other in expression.variables())]
         rows = np.concatenate([self._rows[v.id] for v in variables] or [np.zeros(0, dtype=int)])
         if rows.size == 0:  # a constant, as a function of some number
             K = Box(self._lower[:1], self._upper[:1])
             return Term(Affine(np.zeros(1), _to_number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
-        K, shift = self._compact(rows)
+        K, shift = self._find_compact(rows)
         if expression.is_affine():
-            return Term(_affine(expression, variables, K, shift), rows, shift)
+            return Term(_match_affine(expression, variables, K, shift), rows, shift)
         known = _find_closed_form(expression, K, shift)
-        return Term(_cone(expression, variables, K, shift) if known is None else known, rows, shift)
+        return Term(_match_cone(expression, variables, K, shift) if known is None else known, rows, shift)
 
-    def _compact(self, rows: np.ndarray) -> tuple[AbstractCompact, Float[np.ndarray, "n"]]:
+    def _find_compact(self, rows: np.ndarray) -> tuple[AbstractCompact, Float[np.ndarray, "n"]]:
         """Return a shifted simplex where the numbers have a constant sum, as visits do, else a box; and the shift."""
         lower, upper = self._lower[rows], self._upper[rows]
         if rows.size > 1 and self._psi is not None:
@@ -160,16 +163,18 @@ def bound_ranges(image: Image, psi: Psi) -> tuple[Float[np.ndarray, "n"], Float[
     return lower, upper
 
 
-def _affine(expression: cp.Expression, variables: Sequence[cp.Variable], K: AbstractCompact, shift: Vector) -> Affine:
-    matrix, offset = affine_rows(expression, variables)
+def _match_affine(
+    expression: cp.Expression, variables: Sequence[cp.Variable], K: AbstractCompact, shift: Vector
+) -> Affine:
+    matrix, offset = extract_affine_rows(expression, variables)
     weights = np.asarray(matrix.toarray())[0]
     return Affine(weights, float(offset[0] + weights @ shift), K)
 
 
-def _cone(
+def _match_cone(
     expression: cp.Expression, variables: Sequence[cp.Variable], K: AbstractCompact, shift: Vector
 ) -> ConeFunction:
-    form = conic_form(cone_program(cp.Problem(cp.Minimize(cp.sum(expression)))), [], variables, [])
+    form = extract_conic_form(reduce_to_cones(cp.Problem(cp.Minimize(cp.sum(expression)))), [], variables, [])
     moved = replace(form, h=form.h - form.G_y @ shift, offset=form.offset + float(form.c_y @ shift))
     return ConeFunction(moved, K)
 
@@ -183,17 +188,18 @@ def _find_closed_form(expression: cp.Expression, K: AbstractCompact, shift: Vect
     if isinstance(expression, cp.AddExpression) and len(curved) == 1:
         return _scale(_find_closed_form(curved[0], K, shift), 1.0, sum(_to_number(part) for part in plain))
     if isinstance(expression, NegExpression):
-        return _entropy(expression.args[0], K, shift)
+        return _match_entropy(expression.args[0], K, shift)
     if isinstance(expression, cp.multiply | MulExpression) and len(curved) == 1 and plain[0].size == 1:
         factor = _to_number(plain[0])
-        inner = _find_closed_form(curved[0], K, shift) if factor > 0 else _entropy(curved[0], K, shift)
+        inner = _find_closed_form(curved[0], K, shift) if factor > 0 else _match_entropy(curved[0], K, shift)
         return _scale(inner, abs(factor), 0.0)
     if isinstance(expression, DivExpression) and curved == [expression.args[0]] and plain[0].size == 1:
         return _scale(_find_closed_form(curved[0], K, shift), 1 / _to_number(plain[0]), 0.0)
-    return _atom(expression, K, shift)
+    return _match_atom(expression, K, shift)
 
 
-def _atom(expression: Atom, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
+def _match_atom(expression: Atom, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
+    """Return the closed form of an atom; None where there is none."""
     arguments = expression.args
     if not isinstance(arguments[0], cp.Variable) or expression.size != 1:
         return None
@@ -209,7 +215,7 @@ def _atom(expression: Atom, K: AbstractCompact, shift: Vector) -> AbstractFuncti
     return None
 
 
-def _entropy(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
+def _match_entropy(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
     """Return the negative of a concave expression in closed form: only entropies of probabilities are known."""
     if not isinstance(expression, cp.Sum) or expression.axis is not None or not isinstance(expression.args[0], cp.entr):
         return None

@@ -93,6 +93,7 @@ def _name(kind: type) -> str:
 
 
 def _write(value: object, variables: Sequence[cp.Variable], arrays: Arrays) -> object:
+    """Encode an atom's data or an expression as JSON values, arrays by their names."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, list | tuple):
@@ -121,6 +122,7 @@ def _write(value: object, variables: Sequence[cp.Variable], arrays: Arrays) -> o
 
 
 def _read(value: Any, variables: Sequence[cp.Variable], arrays: Arrays) -> Any:  # noqa: ANN401 - data of any atom
+    """Restore data or an expression from JSON values."""
     if not isinstance(value, dict):
         return value
     if "list" in value or "tuple" in value:

@@ -49,7 +49,7 @@ def tighten_limits(problem: Problem) -> tuple[Problem, dict[str, cp.Parameter]]:
     return Problem(problem.objective, constraints), parameters
 
 
-def linear_part(problem: Problem) -> tuple[Problem, list[str]] | None:
+def extract_linear_part(problem: Problem) -> tuple[Problem, list[str]] | None:
     """Return the problem without its curved parts, and the names of the other constraints; None if nothing remains."""
     x = problem.embedding
     straight = {

@@ -62,20 +62,20 @@ class AbstractCurve(abc.ABC):
         """Return the texts of a row, in the order of the header."""
 
     @abc.abstractmethod
-    def _facts(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
         """Describe in labelled lines what belongs to no single limit."""
 
     def __str__(self) -> str:
-        lines = [self._title(), self.layout.format(*self.header)]
+        lines = [self._write_title(), self.layout.format(*self.header)]
         lines += [self.layout.format(*self._cells(i)) for i in range(len(self.limits))]
-        lines += [f"  {label:<12} {text}" for label, text in self._facts()]
+        lines += [f"  {label:<12} {text}" for label, text in self._list_facts()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [self._cells(i) for i in range(len(self.limits))]
-        return format_html_table(self._title(), [*rows, *self._facts()], self.header)
+        return format_html_table(self._write_title(), [*rows, *self._list_facts()], self.header)
 
-    def _title(self) -> str:
+    def _write_title(self) -> str:
         relation = f"{self.sense} with {self.constraint!r} {self.relation} limit"
         return f"what the limit of {self.constraint!r} is worth: {relation}"
 
@@ -135,7 +135,7 @@ class Curve(AbstractCurve):
             "most": None if self.most is None else self.most.to_dict(),
             "free": self.free,
             "free_optimum": None if self.free_optimum is None else self.free_optimum.to_dict(),
-            "points": [self._point(i) for i in range(len(self.limits))],
+            "points": [self._list_numbers(i) for i in range(len(self.limits))],
             "plans": self.total_plans,
             "seconds": self.seconds,
             "version": __version__,
@@ -164,7 +164,7 @@ class Curve(AbstractCurve):
         arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
         return build_frame(arrays | {"status": list(map(str, self.statuses)), "plans": self.plans})
 
-    def _point(self, i: int) -> dict[str, Any]:
+    def _list_numbers(self, i: int) -> dict[str, Any]:
         arrays = {"limit": self.limits, "lower": self.lower, "upper": self.upper, "price": self.prices}
         numbers = {name: None if math.isnan(array[i]) else float(array[i]) for name, array in arrays.items()}
         return numbers | {"status": str(self.statuses[i]), "plans": int(self.plans[i])}
@@ -173,7 +173,8 @@ class Curve(AbstractCurve):
         optimum, price = format_or_dash(self.values[i], ".7g"), format_or_dash(self.prices[i], ".5g")
         return f"{self.limits[i]:.6g}", optimum, price, str(self.statuses[i]), str(self.plans[i])
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
+        """List the lines below the title: the range, the free optimum, and the gaps."""
         facts = [("achievable", self._describe_range())]
         if self.free is not None and self.free_optimum is not None:
             reached = self.free_optimum.lower if self.sense == "maximize" else self.free_optimum.upper

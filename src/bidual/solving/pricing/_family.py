@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from bidual.certificate.rounding import rows_with_rounding, with_rounding
+from bidual.certificate.rounding import round_rows, with_rounding
 from bidual.problem.convex import AffineProgram
 from bidual.problem.modelling import Limit, Line, Problem, drop_limit, open_limit, optimise_limit
 from bidual.solving.search import CompiledProblem, Instance
@@ -53,28 +53,29 @@ class LinearFamily(AbstractFamily):
     def member(self, level: float) -> AffineProgram:
         """Return the rows at this limit."""
         limits = np.where(self.others, self.program.limits, self.line.sign * level - self.constant)
-        return rows_with_rounding(replace(self.program, limits=limits), self._world.psi, self._world.mdp)
+        return round_rows(replace(self.program, limits=limits), self._world.psi, self._world.mdp)
 
     def without(self, tie: float = 0.0) -> CompiledProblem:
         """Return the problem without the constraint; its row becomes a small cost."""
-        program = self._without_row()
+        program = self._drop_row()
         program = replace(program, objective=program.objective + tie * self.program.rows[self.row])
-        return self._compile(program, self._other_lines(), maximises=self._maximises)
+        return self._compile(program, self._list_other_lines(), maximises=self._maximises)
 
     def end(self, direction: float) -> CompiledProblem | None:
         """Return the problem with the left side as the objective."""
         factor = direction * self.line.sign
         objective, offset = factor * self.program.rows[self.row], factor * self.constant
-        program = replace(self._without_row(), objective=objective, offset=offset)
-        return self._compile(program, self._other_lines(), maximises=False)
+        program = replace(self._drop_row(), objective=objective, offset=offset)
+        return self._compile(program, self._list_other_lines(), maximises=False)
 
     def _compile(self, program: AffineProgram, lines: Sequence[Line], *, maximises: bool) -> CompiledProblem:
         return CompiledProblem(with_rounding(program, self._world.psi, self._world.mdp), tuple(lines), maximises)
 
-    def _other_lines(self) -> list[Line]:
+    def _list_other_lines(self) -> list[Line]:
         return [line for line in self._lines if line.name != self.line.name]
 
-    def _without_row(self) -> AffineProgram:
+    def _drop_row(self) -> AffineProgram:
+        """Return the program without the row of the priced constraint."""
         program, others = self.program, self.others
         return replace(
             program,

@@ -95,9 +95,9 @@ def price_in(
         relation=chosen.sense,
         sense="maximize" if problem.maximises else "minimize",
         limits=levels,
-        lower=_array(point.lower for point in certified_points),
-        upper=_array(point.upper for point in certified_points),
-        prices=_array(point.price for point in certified_points),
+        lower=_to_array(point.lower for point in certified_points),
+        upper=_to_array(point.upper for point in certified_points),
+        prices=_to_array(point.price for point in certified_points),
         statuses=tuple(point.status for point in certified_points),
         plans=np.array([point.plans for point in certified_points]),
         least=least,
@@ -175,5 +175,5 @@ def _choose_limits(
     return levels if np.ptp(levels) > 1e-9 * max(1.0, np.abs(levels).max()) else levels[:1]
 
 
-def _array(numbers: Iterable[float | None]) -> Float[np.ndarray, "n"]:
+def _to_array(numbers: Iterable[float | None]) -> Float[np.ndarray, "n"]:
     return np.array([np.nan if number is None else number for number in numbers])

@@ -12,7 +12,7 @@ from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram
 from bidual.problem.modelling import Limit
 from bidual.solving.pricing._family import AbstractFamily, ConicFamily, LinearFamily
-from bidual.solving.result import solution_from
+from bidual.solving.result import build_solution
 from bidual.solving.search import CompiledProblem, Instance, Search
 
 
@@ -53,14 +53,14 @@ def enclose(compiled: CompiledProblem, world: Instance, found: Search) -> tuple[
             float(mixture_bounds.lower[0]), float(mixture_bounds.upper[0]) if feasible else None, maximises=False
         )
     else:
-        solution = solution_from(compiled, world, found, Goal(np.inf, False))
+        solution = build_solution(compiled, world, found, Goal(np.inf, False))
         bounds = solution.lower, solution.upper
     return None if bounds[0] is None or bounds[1] is None else (bounds[0], bounds[1])
 
 
 def _certify_alone(family: AbstractFamily, world: Instance, tried: CurveSearch, goal: Goal) -> Point:
     compiled = family.without() if tried.level is None else family.at(tried.level)
-    solution = solution_from(compiled, world, tried.found, goal)
+    solution = build_solution(compiled, world, tried.found, goal)
     if tried.level is None:
         value = _evaluate_left_side(family.limit, solution.embedding) if isinstance(family, ConicFamily) else None
         return Point(solution.status, solution.lower, solution.upper, 0.0, value, solution.plans)

@@ -59,7 +59,7 @@ def declare(
     return x, {name: _write(x, name, limit) for name, limit in read.items()}
 
 
-def over_time(part: cp.Expression) -> cp.Expression:
+def sum_over_time(part: cp.Expression) -> cp.Expression:
     """Sum over the steps: a number for a signal, one per column for several."""
     return cp.Sum(part, axis=0)  # the class, because CVXPY types the function as possibly a plain int
 
@@ -94,6 +94,7 @@ def _read_all(limits: Limits | None) -> dict[str, _SignalLimit | Callable[[Embed
 
 
 def _read(name: str, limit: Limit) -> _SignalLimit | Callable[[Embedding], Written]:
+    """Read a limit: a function of the embedding, or (signal, sense, bound)."""
     if callable(limit):
         return limit
     if not isinstance(limit, tuple) or len(limit) not in (2, 3):
@@ -119,4 +120,4 @@ def _describe(value: object) -> str:
 def _write(x: Embedding, name: str, limit: _SignalLimit | Callable[[Embedding], Written]) -> Written:
     if not isinstance(limit, _SignalLimit):
         return limit(x)
-    return _SENSES[limit.sense](over_time(getattr(x, name)), limit.bound)
+    return _SENSES[limit.sense](sum_over_time(getattr(x, name)), limit.bound)

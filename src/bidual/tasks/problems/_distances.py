@@ -13,9 +13,9 @@ from bidual._base.spelling import list_possible
 from bidual.problem.features import Psi
 from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling import Problem
-from bidual.tasks.problems._declare import Limits, declare, merge, over_time
-from bidual.tasks.problems._sets import ConvexSet, constraints_of
-from bidual.world.mdp import Signal, TabularMDP, reachable
+from bidual.tasks.problems._declare import Limits, declare, merge, sum_over_time
+from bidual.tasks.problems._sets import ConvexSet, list_constraints
+from bidual.world.mdp import Signal, TabularMDP, find_reachable
 
 Episode = Sequence[Sequence[int]] | Sequence[tuple[int, int]] | Int[np.ndarray, "n 2"]
 Demonstrations = Sequence[Episode] | Int[np.ndarray, "episodes n 2"]
@@ -38,7 +38,7 @@ def read_demonstrations(mdp: TabularMDP, psi: Psi, demonstrations: Demonstration
     An episode that is shorter than the horizon counts nothing after its end; in a model from Gymnasium it stays in
     the added state, as the model's own ended episodes do.
     """
-    episodes = [_episode(mdp, number, episode) for number, episode in enumerate(demonstrations)]
+    episodes = [_check_episode(mdp, number, episode) for number, episode in enumerate(demonstrations)]
     if not episodes:
         raise ProblemError(f"there are no demonstrations: give at least one episode; {FORM}")
     steps = []
@@ -51,7 +51,7 @@ def read_demonstrations(mdp: TabularMDP, psi: Psi, demonstrations: Demonstration
     return np.stack(steps)
 
 
-def _episode(mdp: TabularMDP, number: int, episode: Episode) -> Int[np.ndarray, "n 2"]:
+def _check_episode(mdp: TabularMDP, number: int, episode: Episode) -> Int[np.ndarray, "n 2"]:
     """Return the pairs as an array, checked, and completed where the model defines the end of episodes."""
     try:
         pairs = np.asarray(episode)
@@ -125,12 +125,12 @@ def apprenticeship(
     compared = _select_compared(x, signals, by_step)
     if is_demonstrations(expert):
         demonstrated_embedding = read_demonstrations(mdp, x.features.stage(mdp.successors), expert)[
-            :, _columns(x, signals)
+            :, _collect_columns(x, signals)
         ]
         target = demonstrated_embedding if by_step else demonstrated_embedding.sum(axis=0)
     else:
-        target = _embedding(expert, compared.shape)
-    return Problem(cp.Minimize(_distance(distance, compared - target)), constraints)
+        target = _embed_episodes(expert, compared.shape)
+    return Problem(cp.Minimize(_compute_distance(distance, compared - target)), constraints)
 
 
 def feasibility(
@@ -161,10 +161,12 @@ def feasibility(
     x, constraints = declare(mdp, signals, limits, visits=not signals)
     compared = _select_compared(x, signals, by_step)
     v = cp.Variable(compared.shape, name="point")
-    return Problem(cp.Minimize(_distance(distance, compared - v)), merge(constraints_of(convex_set, v), constraints))
+    return Problem(
+        cp.Minimize(_compute_distance(distance, compared - v)), merge(list_constraints(convex_set, v), constraints)
+    )
 
 
-def _columns(x: Embedding, signals: Mapping[str, Signal]) -> slice:
+def _collect_columns(x: Embedding, signals: Mapping[str, Signal]) -> slice:
     """Return the features to compare: the first ones are the signals, the last ones the visits."""
     d = x.features.dimension
     return slice(0, len(signals)) if signals else slice(d - x.visits.shape[1], d)
@@ -173,17 +175,18 @@ def _columns(x: Embedding, signals: Mapping[str, Signal]) -> slice:
 def _select_compared(x: Embedding, signals: Mapping[str, Signal], by_step: bool) -> cp.Expression:
     if not isinstance(by_step, bool):
         raise ProblemError(f"by_step is True or False; got {by_step!r}")
-    entries = x[:, _columns(x, signals)]
-    return entries if by_step else over_time(entries)
+    entries = x[:, _collect_columns(x, signals)]
+    return entries if by_step else sum_over_time(entries)
 
 
-def _distance(name: str, difference: cp.Expression) -> cp.Expression:
+def _compute_distance(name: str, difference: cp.Expression) -> cp.Expression:
     if not isinstance(name, str) or name not in _DISTANCES:
         raise ProblemError(f"there is no distance {name!r}{list_possible(name, _DISTANCES)}")
     return _DISTANCES[name](cp.vec(difference, order="C"))  # as a vector: norms of matrices are something else
 
 
-def _embedding(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+def _embed_episodes(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    """Return the expert's embedding as an array; raise `ProblemError` for another shape."""
     try:
         numbers = np.array(expert, dtype=np.float64)
     except (TypeError, ValueError):
@@ -210,7 +213,7 @@ def max_entropy(mdp: TabularMDP, *, limits: Limits | None = None) -> Problem:
         limits: the constraints by name, as the module says; there is ``x.visits`` for functions.
     """
     x, constraints = declare(mdp, {}, limits, visits=True)
-    states = np.flatnonzero(reachable(mdp))
-    law = over_time(x.visits[:, states]) / mdp.horizon
+    states = np.flatnonzero(find_reachable(mdp))
+    law = sum_over_time(x.visits[:, states]) / mdp.horizon
     # Entropy as log n minus the divergence from uniform: the cone solver gives up on sums of entr at laws near 0.
     return Problem(cp.Maximize(np.log(states.size) - cp.sum(cp.kl_div(law, 1 / states.size))), constraints)

@@ -21,8 +21,8 @@ def box(lower: ArrayLike | Number | None = None, upper: ArrayLike | Number | Non
     """Return the points between `lower` and `upper`; None or an infinite entry is no bound."""
     if lower is None and upper is None:
         raise ProblemError("box needs lower, upper or both: without them every point is inside")
-    low = -np.inf if lower is None else _numbers("box", "lower", lower)
-    high = np.inf if upper is None else _numbers("box", "upper", upper)
+    low = -np.inf if lower is None else _read_numbers("box", "lower", lower)
+    high = np.inf if upper is None else _read_numbers("box", "upper", upper)
 
     def inside(v: cp.Variable) -> dict[str, Written]:
         least, most = _fit("box", "lower", low, v), _fit("box", "upper", high, v)
@@ -42,13 +42,13 @@ def ball(centre: ArrayLike | Number, radius: Number) -> ConvexSet:
     """Return the points whose Euclidean distance from `centre` is at most `radius`."""
     if not (is_number(radius) and 0 <= radius < np.inf):
         raise ProblemError(f"ball: the radius must be a number, at least 0; got {radius!r}")
-    middle = _finite("ball", "centre", centre)
+    middle = _require_finite("ball", "centre", centre)
     return lambda v: {"ball": cp.norm(cp.vec(v, order="C") - _fit("ball", "centre", middle, v)) <= radius}
 
 
 def polyhedron(A: ArrayLike, b: ArrayLike) -> ConvexSet:
     """Return the points v with ``A @ v <= b``; for an embedding by step, v is the vector of all entries by step."""
-    rows, right = _finite("polyhedron", "A", A), _finite("polyhedron", "b", b)
+    rows, right = _require_finite("polyhedron", "A", A), _require_finite("polyhedron", "b", b)
     if rows.ndim != 2 or right.shape != rows.shape[:1]:
         raise ProblemError(
             f"polyhedron: A must be a matrix and b have one entry per row; got {rows.shape} and {right.shape}"
@@ -64,7 +64,7 @@ def polyhedron(A: ArrayLike, b: ArrayLike) -> ConvexSet:
 
 def hull(points: ArrayLike) -> ConvexSet:
     """Return the convex hull of points, stacked along the first axis: a simplex or polytope given by its corners."""
-    corners = _finite("hull", "points", points)
+    corners = _require_finite("hull", "points", points)
     if corners.ndim < 2 or corners.size == 0:
         raise ProblemError(f"hull: points must be stacked, at least one of them; got shape {corners.shape}")
 
@@ -78,7 +78,7 @@ def hull(points: ArrayLike) -> ConvexSet:
     return inside
 
 
-def constraints_of(convex_set: ConvexSet, v: cp.Variable) -> dict[str, Written]:
+def list_constraints(convex_set: ConvexSet, v: cp.Variable) -> dict[str, Written]:
     """Return the constraints that a set puts on the point, by name; those of a list are set 0, set 1, ..."""
     if not callable(convex_set):
         raise ProblemError(
@@ -97,7 +97,7 @@ def constraints_of(convex_set: ConvexSet, v: cp.Variable) -> dict[str, Written]:
     return dict(named)
 
 
-def _numbers(where: str, what: str, array: ArrayLike | Number) -> Float[np.ndarray, "..."]:
+def _read_numbers(where: str, what: str, array: ArrayLike | Number) -> Float[np.ndarray, "..."]:
     try:
         numbers = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -107,8 +107,8 @@ def _numbers(where: str, what: str, array: ArrayLike | Number) -> Float[np.ndarr
     return numbers
 
 
-def _finite(where: str, what: str, array: ArrayLike | Number) -> Float[np.ndarray, "..."]:
-    numbers = _numbers(where, what, array)
+def _require_finite(where: str, what: str, array: ArrayLike | Number) -> Float[np.ndarray, "..."]:
+    numbers = _read_numbers(where, what, array)
     if not np.isfinite(numbers).all():
         raise ProblemError(f"{where}: {what} contains infinity: every entry must be finite")
     return numbers

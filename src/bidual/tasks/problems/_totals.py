@@ -8,7 +8,16 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual.problem.modelling import Problem
-from bidual.tasks.problems._declare import Limits, Number, Written, check_named, declare, is_number, merge, over_time
+from bidual.tasks.problems._declare import (
+    Limits,
+    Number,
+    Written,
+    check_named,
+    declare,
+    is_number,
+    merge,
+    sum_over_time,
+)
 from bidual.world.mdp import Signal, TabularMDP
 
 Of = Callable[[cp.Expression], cp.Expression | Number]
@@ -27,7 +36,7 @@ def constrained(mdp: TabularMDP, objective: Signal, limits: Limits | None = None
         maximise: False to minimise instead.
     """
     x, constraints = declare(mdp, {"objective": objective}, limits)
-    return Problem(_optimise(over_time(x.objective), maximise), constraints)
+    return Problem(_optimise(sum_over_time(x.objective), maximise), constraints)
 
 
 def multi_objective(
@@ -55,8 +64,8 @@ def multi_objective(
     if not signals:
         raise ProblemError("multi_objective needs at least one signal by name, for example reward=r, effort=e")
     x, constraints = declare(mdp, signals, limits)
-    y = over_time(x[:, : len(signals)])
-    objective = _optimise(_scalar(_call("h1", h1, y)), maximise)
+    y = sum_over_time(x[:, : len(signals)])
+    objective = _optimise(_require_scalar(_call("h1", h1, y)), maximise)
     return Problem(objective, merge(_read_limited(h2, y), constraints), totals=tuple(signals))
 
 
@@ -81,9 +90,9 @@ def fair(
     if not groups:
         raise ProblemError('fair needs at least one group, for example {"north": reward_north}')
     x, constraints = declare(mdp, groups, limits)
-    totals = over_time(x[:, : len(groups)])
+    totals = sum_over_time(x[:, : len(groups)])
     return Problem(
-        cp.Maximize(cp.min(cp.multiply(_weights(groups, weights), totals))), constraints, totals=tuple(groups)
+        cp.Maximize(cp.min(cp.multiply(_check_weights(groups, weights), totals))), constraints, totals=tuple(groups)
     )
 
 
@@ -102,7 +111,7 @@ def _call(what: str, function: Of | Limited, y: cp.Expression) -> cp.Expression 
     return function(y)
 
 
-def _scalar(value: object) -> cp.Expression:
+def _require_scalar(value: object) -> cp.Expression:
     if is_number(value):
         return cp.Constant(value)
     if not isinstance(value, cp.Expression):
@@ -118,10 +127,10 @@ def _read_limited(h2: Limited | Mapping[str, Limited] | None, y: cp.Expression) 
     if not isinstance(h2, Mapping):
         h2 = {"h2": h2}
     check_named("h2", h2)
-    return {name: _at_most_zero(name, _call(f"h2 {name!r}", function, y)) for name, function in h2.items()}
+    return {name: _require_at_most_zero(name, _call(f"h2 {name!r}", function, y)) for name, function in h2.items()}
 
 
-def _at_most_zero(name: str, value: cp.Expression | Written | Number) -> Written:
+def _require_at_most_zero(name: str, value: cp.Expression | Written | Number) -> Written:
     if isinstance(value, cp.Constraint):
         return value
     if not isinstance(value, cp.Expression):
@@ -129,7 +138,8 @@ def _at_most_zero(name: str, value: cp.Expression | Written | Number) -> Written
     return value <= 0
 
 
-def _weights(groups: Mapping[str, Signal], weights: Mapping[str, Number] | None) -> Float[np.ndarray, "groups"]:
+def _check_weights(groups: Mapping[str, Signal], weights: Mapping[str, Number] | None) -> Float[np.ndarray, "groups"]:
+    """Return the weights of the groups, 1 where none are given."""
     if weights is None:
         return np.ones(len(groups))
     check_named("weights", weights)

@@ -120,6 +120,7 @@ def _is_finite(reward: object) -> bool:
 
 
 def _unpack_step(answer: object, moment: CallSite) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """Return the five values of a step; raise `EnvError` for anything else."""
     if isinstance(answer, tuple) and len(answer) == 5 and isinstance(answer[4], dict):
         return answer
     got = f"{len(answer)} values" if isinstance(answer, tuple) and len(answer) != 5 else f"{answer!r:.80}"

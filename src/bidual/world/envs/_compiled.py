@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt
 
-from bidual._base.keys import key_of
+from bidual._base.keys import derive_key
 
 CHUNK = 4  # uniform numbers per turn of the loop that draws them
 SHORT = 16  # up to this many entries a list is counted through
@@ -35,10 +35,10 @@ class TransitionTables(NamedTuple):
 Rule = Int[Array, "H S"] | Float[Array, "H S A"]
 
 
-def _episode(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "3"]) -> Int[Array, "packed"]:
+def _simulate_episode(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "3"]) -> Int[Array, "packed"]:
     """Simulate H + 1 states, H actions and the first step with an action that its state does not allow, or H."""
     H = rule.shape[0]
-    chances = _uniforms(key_of(seed_words), H + 1 if rule.ndim == 2 else 2 * H + 1)
+    chances = _draw_uniforms(derive_key(seed_words), H + 1 if rule.ndim == 2 else 2 * H + 1)
     start = tables.starts[_pick(tables.start_sums, chances[0])]
 
     def step(
@@ -58,21 +58,21 @@ def _episode(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "3"])
 
 def _draw_member(sums: Float[Array, "k"], seed_words: UInt[Array, "3"]) -> Int[Array, ""]:
     """Draw the member of a mixture that plays the episode, with a number that the episode does not use."""
-    return _pick(sums, jr.uniform(jr.fold_in(key_of(seed_words), 0), dtype=jnp.float64))
+    return _pick(sums, jr.uniform(jr.fold_in(derive_key(seed_words), 0), dtype=jnp.float64))
 
 
-def _episodes(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "n 3"]) -> Int[Array, "n packed"]:
+def _simulate_episodes(tables: TransitionTables, rule: Rule, seed_words: UInt[Array, "n 3"]) -> Int[Array, "n packed"]:
     """Simulate one after the other: a parallel batch would run twice as fast and compile a second longer."""
-    return jax.lax.map(lambda one: _episode(tables, rule, one), seed_words)
+    return jax.lax.map(lambda one: _simulate_episode(tables, rule, one), seed_words)
 
 
-episode = jax.jit(_episode)
-episodes = jax.jit(_episodes)
+episode = jax.jit(_simulate_episode)
+episodes = jax.jit(_simulate_episodes)
 member = jax.jit(_draw_member)
 members = jax.jit(jax.vmap(_draw_member, in_axes=(None, 0)))
 
 
-def _uniforms(key: Key[Array, ""], count: int) -> Float[Array, "at_least_count"]:
+def _draw_uniforms(key: Key[Array, ""], count: int) -> Float[Array, "at_least_count"]:
     """Draw uniform numbers in [0, 1)."""
 
     def draw(none: None, number: UInt[Array, ""]) -> tuple[None, Float[Array, "chunk"]]:
@@ -83,7 +83,7 @@ def _uniforms(key: Key[Array, ""], count: int) -> Float[Array, "at_least_count"]
 
 def _act(rule: Rule, h: Int[Array, ""], state: Int[Array, ""], whim: Float[Array, ""]) -> Int[Array, ""]:
     if rule.ndim == 3:
-        return _pick(_running_sums(rule[h, state]), whim)
+        return _pick(_sum_from_left(rule[h, state]), whim)
     # Without the barrier XLA widens the whole table of small integers before it takes one of them.
     return jax.lax.optimization_barrier(rule[h, state]).astype(jnp.int32)
 
@@ -103,7 +103,7 @@ def _pick(sums: Float[Array, "n"], chance: Float[Array, ""]) -> Int[Array, ""]:
     return passed
 
 
-def _running_sums(row: Float[Array, "A"]) -> Float[Array, "A"]:
+def _sum_from_left(row: Float[Array, "A"]) -> Float[Array, "A"]:
     """Sum from left to right, as NumPy does: in another order the sums could rise at an entry of 0."""
 
     def add(total: Float[Array, ""], entry: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -70,7 +70,7 @@ class ControlEnvironment(AbstractEnvironment):
         observations, controls = np.zeros((H + 1, n)), np.zeros((H, m))
         seed, whim = draw.integers()
         actor, moment = policy.reset(whim), CallSite(0, H, draw.number)
-        start = self._vector(call_reset(self.env, seed, moment), moment)
+        start = self._to_vector(call_reset(self.env, seed, moment), moment)
         if start is None:
             raise EnvError(f"the environment began with numbers that are not finite at {moment}: correct it")
         observations[0], length, broken = start, H, False
@@ -78,23 +78,24 @@ class ControlEnvironment(AbstractEnvironment):
             moment = CallSite(h + 1, H, draw.number)
             action = actor.act_in(observations[h])
             controls[h] = np.eye(m)[action] if self.discrete else action
-            answer = call_step(self.env, self._raw(action), moment)
-            arrived = self._vector(answer.obs, moment)
+            answer = call_step(self.env, self._to_raw(action), moment)
+            arrived = self._to_vector(answer.obs, moment)
             observations[h + 1] = observations[h] if arrived is None else arrived
             if arrived is None or answer.terminated:
                 # A step without a finite next state is not part of the episode.
                 length, broken = h + (arrived is not None), arrived is None
                 observations[h + 2 :] = observations[h + 1]
                 break
-        return self._episode(observations, controls, length, broken)
+        return self._make_episode(observations, controls, length, broken)
 
-    def _episode(
+    def _make_episode(
         self,
         observations: Float[np.ndarray, "arrivals n"],
         controls: Float[np.ndarray, "H m"],
         length: int,
         broken: bool,
     ) -> Episode:
+        """Build the episode with the signals of its transitions, 0 after its end."""
         H = len(controls)
         signals = np.zeros((H, 0))
         if self.features is not None:
@@ -115,13 +116,13 @@ class ControlEnvironment(AbstractEnvironment):
                 "finite: correct the function"
             )
 
-    def _raw(self, action: Any) -> Any:  # noqa: ANN401 - an action of the environment
+    def _to_raw(self, action: Any) -> Any:  # noqa: ANN401 - an action of the environment
         if self.discrete:
             return int(action) + self.first_action
         space = self.env.action_space  # pyright: ignore[reportAttributeAccessIssue]: checked when it was opened
         return np.asarray(action, dtype=space.dtype).reshape(space.shape)
 
-    def _vector(self, obs: object, moment: CallSite) -> Float[np.ndarray, "n"] | None:
+    def _to_vector(self, obs: object, moment: CallSite) -> Float[np.ndarray, "n"] | None:
         """Convert an observation to a vector; return None where it is not finite, or too large."""
         try:
             vector = np.asarray(obs, dtype=np.float64).reshape(-1)
@@ -161,6 +162,7 @@ def control_environment(
 
 
 def _read_space(env: Playable) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """Read the bounds of the observations, which must be a Box of numbers."""
     from gymnasium.spaces import Box
 
     space = getattr(env, "observation_space", None)

@@ -81,6 +81,7 @@ class GymnasiumEnvironment(AbstractEnvironment):
         return Episode(states, actions, observed)
 
     def _step(self, obs: object, state: int, actor: Actor, moment: CallSite) -> Step:
+        """Play one step: act, call the environment, and number its observation."""
         action = actor.act(state)
         if not 0 <= action < self.num_actions:
             raise PolicyError(

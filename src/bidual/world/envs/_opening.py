@@ -62,7 +62,7 @@ def open_env(
     env: "Env[Any, Any] | str | Callable[[], Env[Any, Any]]", options: Mapping[str, object]
 ) -> "Env[Any, Any]":
     """Open the environment, without a time limit if it is given by name: the horizon ends episodes."""
-    kind = _env_class()
+    kind = _import_env_class()
     if isinstance(env, str):
         return _make(env, options)
     if options:
@@ -81,7 +81,7 @@ def open_env(
 
 def check_maker(env: object, where: str) -> None:
     """Check that another process can construct the environment: an existing object cannot be sent to it."""
-    if not isinstance(env, str) and (isinstance(env, _env_class()) or not callable(env)):
+    if not isinstance(env, str) and (isinstance(env, _import_env_class()) or not callable(env)):
         raise EnvError(
             f"env must be a name, or a function without arguments that makes the environment, {where}: another "
             f"process makes it; got a {type(env).__name__}"
@@ -97,7 +97,7 @@ def check_limit(limit: float | None) -> float | None:
     return float(limit)
 
 
-def _env_class() -> "type[Env[Any, Any]]":
+def _import_env_class() -> "type[Env[Any, Any]]":
     """Return the class `gymnasium.Env`, importing the package at first use."""
     try:
         from gymnasium import Env
@@ -107,6 +107,7 @@ def _env_class() -> "type[Env[Any, Any]]":
 
 
 def _call_maker(function: "Callable[[], Env[Any, Any]]") -> "Env[Any, Any]":
+    """Call a function of the user that opens an environment."""
     name = getattr(function, "__qualname__", repr(function))
     try:
         env = function()
@@ -114,12 +115,13 @@ def _call_maker(function: "Callable[[], Env[Any, Any]]") -> "Env[Any, Any]":
         raise EnvError(
             f"{name}() was to make the environment and failed: {type(error).__name__}: {error}. Correct the function"
         ) from error
-    if not isinstance(env, _env_class()):
+    if not isinstance(env, _import_env_class()):
         raise EnvError(f"{name}() was to make a gymnasium.Env; it made a {type(env).__name__}: correct the function")
     return env
 
 
 def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
+    """Open an environment that Gymnasium has registered, without its checker and time limit."""
     import gymnasium
 
     ours = {"max_episode_steps", "disable_env_checker"} & set(options)

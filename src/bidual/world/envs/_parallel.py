@@ -107,7 +107,7 @@ class Parallel(AbstractEnvironment):
         except BidualError:
             raise
         except Exception as error:  # an executor may raise anything
-            raise _executor_error(error) from error
+            raise _explain_executor_error(error) from error
         finally:
             for job in jobs:
                 job.cancel()
@@ -184,7 +184,7 @@ def _split_draws(draws: Sequence[Draw], workers: int) -> Iterator[list[Draw]]:
     return (list(draws[first:end]) for first, end in itertools.pairwise(ends))
 
 
-def _executor_error(error: Exception) -> EnvError:
+def _explain_executor_error(error: Exception) -> EnvError:
     """Return the error for a failure of the executor, as far as it can be distinguished from the environment's."""
     if isinstance(error, CancelledError):
         return EnvError("the executor has cancelled episodes, so they are missing: do not shut it down before the end")

@@ -90,6 +90,7 @@ class Remote:
             child.end(FAREWELL)
 
     def _ask(self, name: str, argument: int) -> object:
+        """Send a call to the process and return its reply; end the process where that fails."""
         child = self._child = self._child or _start(self._recipe)[0]
         try:
             with suppress(ConnectionError):  # it has exited, and reading its reply raises EOFError

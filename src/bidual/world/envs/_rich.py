@@ -71,15 +71,15 @@ class RichEnvironment(AbstractEnvironment):
         seed, whim = draw.integers()
         actor, moment = policy.reset(whim), CallSite(0, H, draw.number)
         obs = call_reset(self.env, seed, moment)
-        observations[0] = self._vector(obs, moment)
+        observations[0] = self._to_vector(obs, moment)
         states[0] = actor.state(observations[0])
         for h in range(H):
             moment = CallSite(h + 1, H, draw.number)
-            action = self._action(actor, int(states[h]), moment)
+            action = self._choose_action(actor, int(states[h]), moment)
             answer = call_step(self.env, action + self.first_action, moment)
             actions[h] = action
             if not answer.terminated:
-                observations[h + 1] = self._vector(answer.obs, moment)
+                observations[h + 1] = self._to_vector(answer.obs, moment)
                 states[h + 1] = actor.state(observations[h + 1])
             raw, now, then = action + self.first_action, int(states[h]), int(states[h + 1])
             step = Step(obs, raw, answer.obs, answer.reward, answer.terminated, answer.info, now, then)
@@ -89,7 +89,7 @@ class RichEnvironment(AbstractEnvironment):
             obs = answer.obs
         return Episode(states, actions, observed, observations=observations)
 
-    def _action(self, actor: Actor, state: int, moment: CallSite) -> int:
+    def _choose_action(self, actor: Actor, state: int, moment: CallSite) -> int:
         action = actor.act_in(state)
         if not 0 <= action < self.num_actions:
             raise PolicyError(
@@ -98,7 +98,8 @@ class RichEnvironment(AbstractEnvironment):
             )
         return action
 
-    def _vector(self, obs: object, moment: CallSite) -> Float[np.ndarray, "D"]:
+    def _to_vector(self, obs: object, moment: CallSite) -> Float[np.ndarray, "D"]:
+        """Convert an observation to numbers; raise `EnvError` for others than the space declares."""
         try:
             vector = np.asarray(obs, dtype=np.float64).reshape(-1)
         except (TypeError, ValueError):
@@ -152,6 +153,7 @@ def rich_environment(
 
 
 def _read_box_size(env: Playable) -> int:
+    """Return the number of entries of an observation, which must be a Box."""
     from gymnasium.spaces import Box
 
     space = getattr(env, "observation_space", None)
@@ -164,6 +166,7 @@ def _read_box_size(env: Playable) -> int:
 
 
 def _read_symbols(env: Playable) -> tuple[int, int]:
+    """Return how many symbols an observation has, and of how many kinds."""
     from gymnasium.spaces import MultiBinary, MultiDiscrete
 
     space = getattr(env, "observation_space", None)

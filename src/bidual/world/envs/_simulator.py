@@ -86,6 +86,7 @@ class Simulator(AbstractEnvironment):
         return np.concatenate(batches) if batches else np.zeros((0, 0), dtype=np.int32)
 
     def _collect_mixture(self, mixture: Mixture, draws: Sequence[Draw]) -> list[Episode]:
+        """Simulate episodes of a mixture: draw the members first, then run those of each together."""
         sums = _pad_cumulative_weights(mixture.weights)
         played = [
             i
@@ -99,6 +100,7 @@ class Simulator(AbstractEnvironment):
         return [next(simulated[i]) for i in played]
 
     def _unpack(self, packed: Int[np.ndarray, "packed"], draw: Draw) -> Episode:
+        """Return a simulated episode; raise `PolicyError` for an action that its state does not allow."""
         H = self.mdp.horizon
         wrong = int(packed[-1])
         if wrong < H:
@@ -144,7 +146,7 @@ def _read_rule(policy: AbstractPolicy) -> Int[np.ndarray, "H S"] | Float[np.ndar
 def _pad_cumulative_weights(weights: Float[np.ndarray, "k"]) -> Float[np.ndarray, "padded"]:
     """Compute cumulative weights, padded to a power of two: a mixture that grows must not compile again."""
     sums = np.cumsum(weights, dtype=np.float64)
-    return np.concatenate([sums, np.full(_power_of_two(sums.size) - sums.size, sums[-1])])
+    return np.concatenate([sums, np.full(_round_to_power_of_two(sums.size) - sums.size, sums[-1])])
 
 
 def _split_batches(draws: Sequence[Draw]) -> Iterator[tuple[UInt[np.ndarray, "padded 3"], int]]:
@@ -156,5 +158,5 @@ def _split_batches(draws: Sequence[Draw]) -> Iterator[tuple[UInt[np.ndarray, "pa
         yield np.concatenate([batch, padding]), len(batch)
 
 
-def _power_of_two(count: int) -> int:
+def _round_to_power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()

@@ -1,5 +1,5 @@
 """Known finite models: `TabularMDP`, checked once and stored as successor lists."""
 
 from bidual.world.mdp._grid import Grid
-from bidual.world.mdp._mdp import Signal, TabularMDP, reachable
+from bidual.world.mdp._mdp import Signal, TabularMDP, find_reachable
 from bidual.world.mdp._successors import check_initial

@@ -204,6 +204,7 @@ def _read_rows(given: Rows) -> tuple[str, ...]:
 
 
 def _read_walls(rows: tuple[str, ...], walls: Walls) -> Bool[np.ndarray, "cells"]:
+    """Return which cells are walls, by letters or by pairs (row, column)."""
     height, width = len(rows), len(rows[0])
     if isinstance(walls, str):
         return np.array([mark in walls for mark in "".join(rows)])
@@ -230,6 +231,7 @@ def _check_cells(cells: np.ndarray, count: int) -> Int[np.ndarray, "S"]:
 
 
 def _check_moves(moves: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return the moves as pairs of whole numbers; raise `ModelError` for others."""
     try:
         pairs = tuple((int(down), int(right)) for down, right in moves)
     except (TypeError, ValueError):

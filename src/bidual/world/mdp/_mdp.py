@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
 from bidual._base.names import UNNAMED, Names, are_names, find, read_names
-from bidual._base.types import Successors, at_step
+from bidual._base.types import Successors, select_step
 from bidual.problem import features
 from bidual.problem.features import AbstractFeatures, Arrival, Observed, concat, signals
 from bidual.world.mdp._successors import Transitions, check_initial, check_transitions
@@ -154,12 +154,12 @@ class TabularMDP:
             **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S), over a model from Gymnasium
                 of the environment's own states; or there functions of a transition.
         """
-        arrays = {name: self._as_array(name, signal) for name, signal in named.items()}
-        psi = _features(self, visits=visits, occupancy=occupancy, named=arrays)
+        arrays = {name: self._to_array(name, signal) for name, signal in named.items()}
+        psi = _make_features(self, visits=visits, occupancy=occupancy, named=arrays)
         psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
         return psi.embedding(self.horizon, total=total)
 
-    def _as_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
+    def _to_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
         if not callable(signal):
             return signal if self.table is None else self._add_end(name, signal, self.table)
         if self.table is None:
@@ -192,9 +192,10 @@ def _split_actions(
     return read_names(states, None), allowed if actions is None else actions
 
 
-def _features(
+def _make_features(
     mdp: TabularMDP, *, visits: bool, occupancy: bool, named: dict[str, ArrayLike | Arrival]
 ) -> AbstractFeatures:
+    """Build the feature map of signals, visits and occupancies over a model."""
     for name, flag in (("visits", visits), ("occupancy", occupancy)):
         if not isinstance(flag, bool):
             raise ModelError(f"{name} is True or False, not a signal: the embedding adds the part x.{name} itself")
@@ -204,7 +205,7 @@ def _features(
     return concat(*members)
 
 
-def reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
+def find_reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
     """Return the states that some policy can reach at some step before the horizon."""
     seen = mdp.initial > 0
     frontier = np.flatnonzero(seen)
@@ -213,9 +214,9 @@ def reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
     for h in range(mdp.horizon - 1):
         if frontier.size == 0:
             break
-        possible = (at_step(lists.probabilities, h)[frontier] > 0) & lists.allowed[frontier, :, None]
+        possible = (select_step(lists.probabilities, h)[frontier] > 0) & lists.allowed[frontier, :, None]
         arrived = np.zeros_like(seen)
-        arrived[at_step(lists.states, h)[frontier][possible]] = True
+        arrived[select_step(lists.states, h)[frontier][possible]] = True
         # With one law for all steps a state need be expanded only once; with several, whenever it is occupied.
         frontier = np.flatnonzero(arrived & ~seen if stationary else arrived)
         seen |= arrived

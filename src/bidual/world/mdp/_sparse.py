@@ -63,6 +63,7 @@ def list_matrices(
 
 
 def _check_kind(action: int, matrix: object) -> sp.csr_array:
+    """Return the matrix of an action in rows; raise `ModelError` where it is not sparse and square."""
     what = f"transitions[{action}]"
     if not sp.issparse(matrix):
         raise ModelError(
@@ -103,6 +104,7 @@ def _check_entries(action: int, matrix: sp.csr_array) -> None:
 
 
 def _check_sums(matrices: tuple[sp.csr_array, ...], allowed: Bool[np.ndarray, "S A"], names: Names) -> None:
+    """Raise `ModelError` for a row that does not sum to 1."""
     sums = np.where(allowed, np.stack([matrix.sum(axis=1) for matrix in matrices], axis=1), 1.0)
     s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
     which = "" if names is UNNAMED else f" ({names.row(s, a)})"

@@ -57,6 +57,7 @@ def _check_horizon(horizon: int) -> int:
 def _to_lists(
     transitions: Transitions, horizon: int, mask: np.ndarray | None, names: Names
 ) -> tuple[Int[np.ndarray, "next S A K"], Float[np.ndarray, "law S A K"]]:
+    """Return transitions of any form as successor lists."""
     if are_matrices(transitions):
         matrices = check_matrices(transitions)
         return list_matrices(matrices, _check_actions(mask, (matrices[0].indptr.size - 1, len(matrices)), names), names)
@@ -110,6 +111,7 @@ def _read_numbers(what: str, value: object, mask: np.ndarray | None = None) -> F
 
 
 def _add_step_axis(what: str, array: np.ndarray, horizon: int) -> np.ndarray:
+    """Return an array with a leading axis of steps, of length 1 for one law."""
     if array.ndim == 3:
         array = array[None]
     elif array.ndim != 4:
@@ -133,6 +135,7 @@ def _sparsify(
 
 
 def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...], names: Names) -> Bool[np.ndarray, "S A"]:
+    """Return the mask of allowed actions, by default all."""
     if mask is None:
         return np.ones(shape, dtype=bool)
     if mask.shape != shape or mask.dtype != np.bool_:
@@ -149,6 +152,7 @@ def _check_actions(mask: np.ndarray | None, shape: tuple[int, ...], names: Names
 def _check_indices(
     states: Int[np.ndarray, "next S A K"], allowed: Bool[np.ndarray, "S A"], names: Names
 ) -> Int[np.ndarray, "next S A K"]:
+    """Return the next states, harmless where no action is allowed; raise `ModelError` beyond the states."""
     size = states.shape[1]
     states = np.where(allowed[:, :, None], states, 0)
     if states.min() < 0 or states.max() >= size:
@@ -165,6 +169,7 @@ def _check_indices(
 def _check_rows(
     probabilities: Float[np.ndarray, "law S A K"], allowed: Bool[np.ndarray, "S A"], names: Names
 ) -> Float[np.ndarray, "law S A K"]:
+    """Return the probabilities, each row a law; raise `ModelError` for others."""
     # Rows of actions that are not allowed are never used; make them harmless.
     probabilities = np.where(allowed[:, :, None], probabilities, 1.0 / probabilities.shape[-1])
     if probabilities.min() < 0:

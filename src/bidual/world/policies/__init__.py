@@ -10,7 +10,7 @@ from bidual.world.policies._control import (
     ControlPolicy,
     RandomControls,
     StoredController,
-    control_header,
+    encode_control,
     encode_controls,
 )
 from bidual.world.policies._decoded import DECODED, DecodedPolicy, Decoder, read_decoded

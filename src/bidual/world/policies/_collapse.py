@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import PolicyError
-from bidual._base.types import at_step
+from bidual._base.types import select_step
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies._base import AbstractPolicy
@@ -19,14 +19,15 @@ from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import Mixture
 
 
-def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
+def list_transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
     """Return the (S, S A) matrices from occupancies to laws of the next state: one per step, or one for all."""
     lists = mdp.successors
     S, A, K = lists.states.shape[1:]
     columns = np.arange(S * A + 1) * K
     return [
         sp.csc_array(
-            (at_step(lists.probabilities, h).ravel(), at_step(lists.states, h).ravel(), columns), shape=(S, S * A)
+            (select_step(lists.probabilities, h).ravel(), select_step(lists.states, h).ravel(), columns),
+            shape=(S, S * A),
         )
         for h in range(max(lists.states.shape[0], lists.probabilities.shape[0]))
     ]
@@ -34,7 +35,7 @@ def transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
 
 def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy | DecodedPolicy) -> Float[np.ndarray, "H S"]:
     """Compute the distribution over states at every step."""
-    matrices, laws = transition_matrices(mdp), [mdp.initial]
+    matrices, laws = list_transition_matrices(mdp), [mdp.initial]
     for h in range(mdp.horizon - 1):
         laws.append(matrices[h % len(matrices)] @ (laws[-1][:, None] * policy.at(h)).ravel())
     return np.stack(laws)
@@ -59,7 +60,7 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
         raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
     if len(members) == 1:
         return MarkovPolicy(members[0].table, mdp.names)
-    matrices = transition_matrices(mdp)
+    matrices = list_transition_matrices(mdp)
     heaviest = members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     shares = [weight * mdp.initial for weight in mixture.weights]  # each member's part of the law of the state
@@ -80,7 +81,7 @@ def embedding(mdp: TabularMDP, psi: Psi, policy: AbstractPolicy) -> Float[np.nda
     """Compute the embedding of a policy that is a table."""
     if not isinstance(policy, MarkovPolicy | DeterministicPolicy | DecodedPolicy):
         raise PolicyError(f"a {type(policy).__name__} is no table over the states of a model")
-    matrices, law, rows = transition_matrices(mdp), mdp.initial, []
+    matrices, law, rows = list_transition_matrices(mdp), mdp.initial, []
     for h in range(mdp.horizon):
         occupancy = law[:, None] * policy.at(h)
         rows.append(psi.expect(occupancy, h))

@@ -177,7 +177,7 @@ class ControlPolicy(AbstractPolicy):
             return int(np.argmax(control)) if self.discrete else np.clip(control, self.low, self.high), memory
 
         memory = self.controller.start(np.random.default_rng(rng))
-        return Actor(choose, memory, H, n, lambda _, observation: self._vector(observation))
+        return Actor(choose, memory, H, n, lambda _, observation: self._to_vector(observation))
 
     @property
     def observation_size(self) -> int:
@@ -211,7 +211,7 @@ class ControlPolicy(AbstractPolicy):
 
         write_controls((self,), np.ones(1), path)
 
-    def _vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - any observation
+    def _to_vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - any observation
         try:
             vector = np.asarray(observation, dtype=np.float64).reshape(-1)
         except (TypeError, ValueError):
@@ -250,7 +250,7 @@ class ArrayPool:
         return {str(first + place): array for place, array in enumerate(self.arrays[first:])}
 
 
-def control_header(policy: ControlPolicy, pool: ArrayPool) -> dict[str, Any]:
+def encode_control(policy: ControlPolicy, pool: ArrayPool) -> dict[str, Any]:
     """Encode a policy as JSON values; its arrays go to the pool, and are named by their numbers."""
     header, arrays = policy.controller.stored
     return {
@@ -276,5 +276,5 @@ def encode_controls(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Encode policies and weights as JSON values and arrays."""
     pool = ArrayPool()
-    header = [control_header(member, pool) for member in members]
+    header = [encode_control(member, pool) for member in members]
     return {"members": header}, pool.arrays_by_number() | {"weights": weights}

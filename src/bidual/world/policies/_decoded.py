@@ -31,7 +31,7 @@ class Decoder:
     def latent(self, step: int, observation: Any) -> int:  # noqa: ANN401 - any observation
         """Return the most likely latent of an observation at a step, from 0."""
         emission = self.steps[step]
-        return 0 if emission is None else int(emission.decode(self._vector(observation))[0])
+        return 0 if emission is None else int(emission.decode(self._to_vector(observation))[0])
 
     def latents(self, step: int, observations: Float[np.ndarray, "n D"]) -> Int[np.ndarray, "n"]:
         """Return the most likely latents of many observations of one step."""
@@ -46,7 +46,7 @@ class Decoder:
             digest.update(b"-" if emission is None else emission.fingerprint)
         return digest.digest()
 
-    def _vector(self, observation: object) -> Float[np.ndarray, "1 D"]:
+    def _to_vector(self, observation: object) -> Float[np.ndarray, "1 D"]:
         try:
             vector = np.asarray(observation, dtype=np.float64).reshape(1, -1)
         except (TypeError, ValueError):
@@ -160,6 +160,7 @@ def read_decoded(path: str | os.PathLike[str]) -> DecodedPolicy:
 def _read_emission(
     arrays: dict[str, np.ndarray], h: int, size: int, weights: Float[np.ndarray, "K"]
 ) -> GaussianEmission | CategoricalEmission | None:
+    """Read the emission of a step; None where nothing was observed, `ValueError` where it is no law."""
     if size == 0:
         return None
     if not (0 < size <= weights.size and np.all((weights[:size] > 0) & (weights[:size] < np.inf))):
