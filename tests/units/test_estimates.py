@@ -9,7 +9,7 @@ import pytest
 import bidual as bd
 from bidual.certificate import ControlEvidence, Record, Round, Spans, _controlled, bounds, certify_controlled
 from bidual.certificate import _estimates as estimates
-from bidual.certificate._estimates import EstimateRows, Estimates, bound_over_box, estimate_round, image_rows
+from bidual.certificate._estimates import EstimateRows, Estimates, bound_over_box, estimate_round, list_image_rows
 from bidual.certificate.bounds import Split
 from bidual.certificate.bounds._range import MARGIN
 from bidual.certificate.rounding import EPS
@@ -165,7 +165,7 @@ def test_corners_share_the_whole_of_what_is_left(curved):
 
 
 def test_images_are_rows_of_the_embedding(curved):
-    rows = image_rows(curved)
+    rows = list_image_rows(curved)
     embedding = np.array([[0.3], [0.4]])
     values = np.einsum("rhd,hd->r", rows.rows, embedding) + rows.constants
     assert values == pytest.approx(curved.image.matrix @ embedding.ravel() + curved.image.offset)
@@ -187,11 +187,11 @@ def test_resolutions_are_of_the_halvings_and_the_sums():
     """Four steps of 2^-33 of the interval and 16 roundings of its ends; 1e-12 of all that the record sums."""
     mean, gamma = np.array([3.0, -4.0, np.nan]), np.array([2.0, -5.0])
     spans = Spans(np.array([0, 2]), np.array([-7.0, 1.0]), np.array([2.0, 9.0]))
-    found = estimates.resolution_of(program(), spans, mean, gamma)
+    found = estimates.compute_resolution(program(), spans, mean, gamma)
     assert found.value == exactly(4 * 2.0**-33 * 9 + 16 * EPS * 7)
     assert found.g == exactly([1e-9 * 4, 4 * 2.0**-33 * 8 + 16 * EPS * 9])
     assert found.lower == exactly(1e-12 * (7 + 2 * 4 + 5 * 9))
-    assert estimates.resolution_of(program(), spans, mean, np.zeros(3)).lower == exactly(1e-12 * 7)
+    assert estimates.compute_resolution(program(), spans, mean, np.zeros(3)).lower == exactly(1e-12 * 7)
 
 
 # Policies of controls.
@@ -273,7 +273,7 @@ def test_ranges_hold_all_that_signals_can_pay(place, end):
 
 def test_numbers_of_corners_have_ranges_too(curved):
     k = curved.image.size
-    none, rows = Spans(np.zeros(0, np.int64), np.zeros(0), np.zeros(0)), image_rows(curved)
+    none, rows = Spans(np.zeros(0, np.int64), np.zeros(0), np.zeros(0)), list_image_rows(curved)
     empty = EstimateRows(rows.numbers[:0], rows.rows[:0], rows.constants[:0], rows.magnitudes[:0], 1)
     for high, fails in ((9.0, False), (0.5, True)):
         corners = Spans(np.arange(k), np.full(k, -9.0), np.full(k, high))

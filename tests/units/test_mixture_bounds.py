@@ -9,7 +9,7 @@ import pytest
 import bidual as bd
 from bidual.certificate import _mixtures
 from bidual.certificate._mixtures import Mixtures, certify_mixtures
-from bidual.certificate.rounding import EPS, value_slack
+from bidual.certificate.rounding import EPS, bound_value_slack
 from bidual.problem.features import Psi
 from tests.units.test_checker import A, D, H, S, exact, exact_bound, exactly, small
 
@@ -42,7 +42,7 @@ def test_all_mixtures_are_exact_up_to_their_slack(seed, stationary):
     rows = np.concatenate([program.objective[None], program.rows])
     plans = [[exact(evidence, row, table) for row in rows] for table in tables]
     largest = np.abs(np.array(plans, dtype=float)).max(axis=0)
-    slack = value_slack(given.mdp, given.psi, np.abs(rows), 1) + (5 * 3 + 2) * EPS * largest
+    slack = bound_value_slack(given.mdp, given.psi, np.abs(rows), 1) + (5 * 3 + 2) * EPS * largest
     for i, (weights, limits, gamma) in enumerate(zip(WEIGHTS, LIMITS, GAMMA, strict=True)):
         means = [sum(Fraction(w) * plan[j] for w, plan in zip(weights, plans, strict=True)) for j in range(3)]
         value = means[0] + Fraction(program.offset)
@@ -67,7 +67,7 @@ def dual_slack(given, gamma, limits):
     program, size = given.program, np.abs(gamma)
     magnitude = np.abs(program.objective) + np.einsum("i,ihd->hd", size, np.abs(program.rows))
     constants = abs(program.offset) + 3 * size @ np.abs(limits)
-    return value_slack(given.mdp, given.psi, magnitude[None], 3)[0] + 4 * EPS * constants
+    return bound_value_slack(given.mdp, given.psi, magnitude[None], 3)[0] + 4 * EPS * constants
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_slacks_of_rows_are_those_of_the_largest_plan():
     huge = replace(given.program, objective=1e6 * given.program.objective)
     found = certify_mixtures(replace(given, program=huge))
     plans = [abs(float(exact(evidence, huge.objective, table))) for table in tables]
-    slack = value_slack(given.mdp, given.psi, np.abs(huge.objective)[None], 1)[0] + 17 * EPS * max(plans)
+    slack = bound_value_slack(given.mdp, given.psi, np.abs(huge.objective)[None], 1)[0] + 17 * EPS * max(plans)
     assert found.upper - found.value == pytest.approx(slack, rel=5e-3, abs=0.0)
 
 
@@ -107,11 +107,11 @@ def test_a_bound_above_what_a_mixture_proves_is_an_error(monkeypatch):
     given, _, _ = mixtures()
     found = certify_mixtures(given)
     room = found.upper + np.sum(np.abs(GAMMA) * found.violations_upper, axis=1)
-    monkeypatch.setattr(_mixtures, "_dual_bounds", lambda _: room)
+    monkeypatch.setattr(_mixtures, "_bound_duals", lambda _: room)
     assert certify_mixtures(given).lower.tolist() == room.tolist()
     for i in range(2):
         more = room + np.eye(2)[i] * 1e-9
-        monkeypatch.setattr(_mixtures, "_dual_bounds", lambda _, more=more: more)
+        monkeypatch.setattr(_mixtures, "_bound_duals", lambda _, more=more: more)
         with pytest.raises(bd.CertificateError, match=f"{float(more[i])!r} exceeds what the mixture proves"):
             certify_mixtures(given)
 
@@ -123,7 +123,7 @@ def test_two_evaluations_that_disagree_are_an_error(plan):
     objective = np.zeros((H, D))
     objective[0, 0] = 1e3
     given = replace(given, program=replace(given.program, objective=objective, rows=np.zeros((2, H, D))))
-    slack = value_slack(given.mdp, given.psi, np.abs(objective)[None], 1)[0]
+    slack = bound_value_slack(given.mdp, given.psi, np.abs(objective)[None], 1)[0]
     for share, fails in ((0.9, False), (1.1, True)):
         moved = given.embeddings.copy()
         moved[plan, 0, 0] -= share * (2 + S) * slack / 1e3
@@ -176,7 +176,7 @@ def test_costs_that_change_with_the_step():
         assert found == pytest.approx([float(exact(evidence, objective, table)) for table in tables], rel=1e-12)
         constants = program.offset - np.sum(GAMMA * LIMITS, axis=1)
         bound = float(exact(evidence, objective)) + constants
-        assert _mixtures._dual_bounds(one) == pytest.approx(bound, rel=1e-12)
+        assert _mixtures._bound_duals(one) == pytest.approx(bound, rel=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -282,6 +282,6 @@ def test_a_plan_takes_only_actions_that_are_allowed():
     bad[2, 1, 0] = 1
     with pytest.raises(bd.CertificateError, match="does not allow"):
         certify_mixtures(replace(one, actions=bad))
-    assert np.all(_mixtures._dual_bounds(one) > -1e3)
+    assert np.all(_mixtures._bound_duals(one) > -1e3)
     values = [embedding_of(replace(evidence, mdp=mdp), table) for table in np.eye(A)[good]]
     assert np.all(certify_mixtures(replace(one, embeddings=np.array(values))).lower > -1e3)
