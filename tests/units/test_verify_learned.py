@@ -427,6 +427,19 @@ def test_bernstein_and_l1_are_their_formulas():
     assert verify_sets.l1_gain(0, 3, share) == verify_sets.l1_gain(3, 3, share) == verify.ONE
 
 
+def test_rows_have_the_set_that_was_asked_for():
+    """With 3 and 37 samples of two listed successors, and two more that are not listed."""
+    share, counts = verify_sets.log(40), [3, 37]
+    for kind, limits in (("box", verify_sets.coin), ("bernstein", verify_sets.bernstein)):
+        row, listed = verify_sets.read_row(kind, counts, 4, share), verify_sets.read_row(kind, counts, 2, share)
+        ends = [limits(3, 37, share), limits(37, 3, share)]
+        most = min(2 * limits(0, 40, share)[1], verify.ONE)  # of both others together
+        assert (row.ends, listed.ends) == ([*ends, (0, most)], ends)
+    assert verify_sets.read_row("l1", counts, 4, share) == (counts, verify_sets.l1_gain(40, 4, share))
+    assert verify_sets.read_row("ball", counts, 4, share) == (counts, verify_sets.divergence(counts, 4, share))
+    assert verify_sets.read_row("box", [1, 0], 4, share).ends[2] == (0, verify.ONE)  # after one sample anything
+
+
 SEEN = verify_signals.ObservedSignal.of(0, -1.0, 3.0, False, False)
 
 
