@@ -1,6 +1,7 @@
 """Every example runs, as a script and as a problem file, and says what is known of it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +12,28 @@ from bidual.cli._target import load_unknown
 from tests.helpers import keep_few
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-OPTIMA = {"frozenlake.py": 0.620873}
+OPTIMA = {
+    "frozenlake.py": 0.620873,
+    "queue_limits.py": 41.3697552,
+    "fair_beds.py": 2.263657,
+    "imitate.py": 1.23661334,
+}
 DRAWS = ("problems.py",)  # writes pictures: tested with the page that shows them
 LEARNS = ("frozenlake_learn.py",)
-CONTROLS = {"mountain_car.py": "an episode: ", "reacher.py": "  effort       2 episodes"}  # begins their last line
+CONTROLS = {  # begins their last line
+    "mountain_car.py": "an episode: ",
+    "reacher.py": "  effort       2 episodes",
+    "drone.py": "after 30 steps the drone is ",
+}
+STORED = ("warehouse.py",)  # is interrupted, and goes on
 OWN = ("own_environment.py", "cartpole_learn.py", "parallel.py")  # environments made, cut into cells, or spread
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN, *CONTROLS}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN, *CONTROLS, *STORED}
 
 
-@pytest.mark.parametrize("name", OPTIMA)
+@pytest.mark.parametrize("name", keep_few(OPTIMA, 1))
 def test_an_example_solves(bidual_here, name):
     process = bidual_here("solve", EXAMPLES / name, "--json")
     assert process.returncode == 0, process.stderr
@@ -41,6 +52,8 @@ def test_an_example_is_a_script(name, tmp_path):
     process = subprocess.run([sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("optimal")
+    value = float(re.search(r"imize: (\S+) reached by the policy", process.stdout)[1])
+    assert abs(value - OPTIMA[name]) <= 2e-6
 
 
 @pytest.mark.parametrize("name", keep_few(OWN, 1))
@@ -63,8 +76,18 @@ def test_controls_of_gymnasium_are_learned(name, tmp_path):
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert "objective    minimize" in process.stdout
-    assert "no lower bound: heuristic planner" in process.stdout
+    assert "no bound on what other policies can reach is claimed" in process.stdout
     assert process.stdout.splitlines()[-1].startswith(CONTROLS[name])
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_an_example_is_interrupted_and_goes_on(name, tmp_path):
+    command = [sys.executable, EXAMPLES / name, "40", "run"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("interrupted; going on from run\n")
+    assert "40 episodes of learning and 50 of evaluation" in process.stdout
+    assert re.search(r"after ten days of the loaded policy \d boxes are left$", process.stdout.strip())
 
 
 @pytest.mark.parametrize("name", LEARNS)
