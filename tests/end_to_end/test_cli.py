@@ -222,7 +222,7 @@ FILES = {
     "raises.py": ("a = 1\nb = a / 0\n", "raises.py, line 2: the file raised ZeroDivisionError"),
     "syntax.py": ("a = = 1\n", "syntax.py, line 1: the file raised SyntaxError"),
     "exits.py": ("import sys\nsys.exit('bye')\n", "exits.py, line 2: the file raised SystemExit: bye"),
-    "wrong.py": ("problem = 3\nmdp = 4\n", "'problem' must be a bidual.Problem; it is a int"),
+    "wrong.py": ("problem = 3\nmdp = 4\n", "'problem' must be a bidual.Problem; got int"),
     "model.py": (
         "import bidual as bd\nimport numpy as np\n\nmdp = bd.TabularMDP(np.ones((2, 1, 2)), 0, 3)\n",
         "model.py, line 4: the probabilities of state 0, action 0 sum to 2, not 1",

@@ -225,10 +225,10 @@ def test_an_environment_wins_over_a_model_that_only_solve_needs(learn, tmp_path)
 FILES = {
     "nothing.py": ("x = 1\n", "does not define problem and env"),
     "no_env.py": ("import bidual as bd\n" + MDP.replace("mdp = ", "m = ").replace("mdp.", "m."), "not define env"),
-    "wrong_problem.py": ("problem = 3\nenv = 'FrozenLake-v1'\n", "'problem' must be a bidual.Problem; it is a int"),
+    "wrong_problem.py": ("problem = 3\nenv = 'FrozenLake-v1'\n", "'problem' must be a bidual.Problem; got int"),
     "wrong_model.py": (
         ENV.replace("FAULT", "pass") + "model = 'tabular'\n",
-        "'model' must be a bidual.models.Tabular, LinearMDP, LowRank, Latent or KNR; it is a str",
+        "'model' must be a bidual.models.Tabular, LinearMDP, LowRank, Latent or KNR; got str",
     ),
     "wrong_env.py": (ENV.replace("FAULT", "pass") + "env = 7\n", "must be a gymnasium.Env, or the name of one; got a"),
     "no_such_env.py": (ENV.replace("FAULT", "pass") + "env = 'Nowhere-v0'\n", "gymnasium cannot make 'Nowhere-v0'"),

@@ -5,8 +5,6 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual._base.archive import put_bytes
-
 if TYPE_CHECKING:
     from bidual.learning.learned import Learned
     from bidual.learning.outputs import Regret
@@ -16,6 +14,8 @@ _ROWS = 400  # of regret, equally many per octave
 
 def write_history(solution: "Learned", regret: "Regret | None", path: Path) -> Path:
     """Write one row per computation of bounds and per time of regret; unmeasured cells are empty."""
+    from bidual._base.archive import put_bytes
+
     rows: dict[int, dict[str, object]] = {}
     for progress in solution.history:
         cells = {"bound": progress.bound, "reached": progress.reached, "violation_at_most": progress.violation}

@@ -143,7 +143,7 @@ def _read(path: Path, settings: list[str]) -> _File:
     }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):
-            raise TaskError(f"{path}: {name!r} must be a bidual.{called}; it is a {type(namespace[name]).__name__}")
+            raise TaskError(f"{path}: {name!r} must be a bidual.{called}; got {type(namespace[name]).__name__}")
     file = _File(*(namespace.get(name) for name in _File._fields))
     if file.problem is not None:
         for name, text in values.items():

@@ -96,7 +96,7 @@ def set_up(
 ) -> LearnSetup:
     """Open the environment and compile the problem's features over it; raise where they do not belong together."""
     if not isinstance(problem, Problem):
-        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
     split, model = Split(delta), default_model(problem) if model is None else model
     if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")

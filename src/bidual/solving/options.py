@@ -80,6 +80,6 @@ def _is_number(value: object) -> bool:
 def _check_players(dual: object, planner: object, progress: object) -> None:
     if progress is not None and not callable(progress):
         raise ProblemError(f"progress must be a function; got {progress!r}")
-    for player, kind in ((dual, AbstractDual), (planner, AbstractSoftPlanner)):
+    for player, kind, room in ((dual, AbstractDual, "bd.dual"), (planner, AbstractSoftPlanner, "bd.planners")):
         if player is not None and not isinstance(player, kind):
-            raise ProblemError(f"expected an instance of {kind.__name__}, got {player!r}")
+            raise ProblemError(f"expected an instance of {kind.__name__}, such as those of {room}, got {player!r}")

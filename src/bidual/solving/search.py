@@ -199,9 +199,9 @@ def _choose_for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCor
 def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
     """Compile the problem's rows and the features over this model; raises where they do not belong together."""
     if not isinstance(problem, Problem):
-        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
     if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}")
+        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}: an unknown model is for bd.learn")
     if problem.embedding.horizon != mdp.horizon:
         raise ProblemError(
             f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "

@@ -116,7 +116,7 @@ def choose_limit(problem: Problem, name: str | None) -> Limit:
             "price wants a problem and its known model; a learned result has a price of its own, learned.price(...)"
         )
     if not isinstance(problem, Problem):
-        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}")
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
     limits = {limit.name: limit for limit in problem.limits if limit.name in problem.constraints}
     if not limits:
         raise ProblemError("the problem has no constraint, so there is no limit to vary")

@@ -115,7 +115,7 @@ def _add_step_axis(what: str, array: np.ndarray, horizon: int) -> np.ndarray:
     if array.ndim == 3:
         array = array[None]
     elif array.ndim != 4:
-        raise ModelError(f"{what} must have 3 axes, or 4 with one law per step; got shape {array.shape}")
+        raise ModelError(f"{what} must have 3 axes (S, A, S), or 4 with one law per step; got shape {array.shape}")
     elif array.shape[0] != horizon:
         raise ModelError(f"{what} has {array.shape[0]} steps on its first axis, but the horizon is {horizon}")
     if 0 in array.shape:
@@ -175,7 +175,9 @@ def _check_rows(
     if probabilities.min() < 0:
         h, s, a, k = (int(i) for i in np.argwhere(probabilities < 0)[0])
         row = _name_row(probabilities, names, h, s, a)
-        raise ModelError(f"negative probability {probabilities[h, s, a, k]:g} in {row} (entry {k})")
+        raise ModelError(
+            f"negative probability {probabilities[h, s, a, k]:g} in {row} (entry {k}): probabilities are at least 0"
+        )
     sums = probabilities.sum(axis=-1)
     if np.abs(sums - 1).max() > ROW_TOLERANCE:
         h, s, a = (int(i) for i in np.unravel_index(np.argmax(np.abs(sums - 1)), sums.shape))
