@@ -199,6 +199,11 @@ def test_convex_problems_end_with_true_bounds(first):
         judge_convex(seed)
 
 
+def test_a_policy_that_undercuts_the_bound_by_a_rounding_of_its_limits_is_optimal():
+    """Found by the fuzz: a gap of 0 was measured against a goal for bounds of 1e-12, and printing it failed."""
+    judge_convex(365655365988)
+
+
 @pytest.mark.slow
 def test_fresh_problems_end_with_true_bounds():
     first, count = int(os.environ.get("FUZZ", secrets.randbelow(2**40))), int(os.environ.get("FUZZ_COUNT", "10000"))

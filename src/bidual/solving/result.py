@@ -52,7 +52,8 @@ def build_solution(
     evidence = _without_useless_multipliers(evidence, certificate)
     # Where a default goal is below what arithmetic can tell of the value, that will do.
     goal = goal._replace(floor=max(goal.floor, 8 * (certificate.upper - certificate.value))) if goal.floor else goal
-    goal = goal.settled(*certificate.bounds(program, maximises=False))
+    # By the bounds as they are: where limits hold to a rounding, the policy may undercut what is proved of exact ones.
+    goal = goal.settled(certificate.lower, certificate.upper if certificate.feasible(program) else None)
     status = derive_status(program, certificate, goal)
     lower, upper = certificate.bounds(program, maximises=maximises)
     gamma = read_multipliers(program, evidence.record) if status is Status.OPTIMAL else None

@@ -144,7 +144,7 @@ class Solution(AbstractOutcome):
         """Predict how many more plans would close the gap, from the rate at which it has fallen so far."""
         gap, allowed = self.gap, self.goal.allowed(self.lower or 0.0, self.upper or 0.0)
         known = [(one.plans, one.gap) for one in self.history if one.gap is not None and one.gap > 0]
-        if self.status is not Status.FEASIBLE or gap is None or allowed <= 0 or len(known) < 2:
+        if self.status is not Status.FEASIBLE or gap is None or min(gap, allowed) <= 0 or len(known) < 2:
             return []
         (first, before), (last, after) = known[0], known[-1]
         rate = math.log(before / after) / max(last - first, 1)
