@@ -3,11 +3,12 @@
 import jaxtyping
 import numpy as np
 import pytest
+from jaxtyping import Float
 
 from bidual.dual.projections import project_onto_ball
 from bidual.problem.convex import Box
 from tests.conftest import TESTS, checks_shapes
-from tests.shapes import CALLS
+from tests.shapes import CALLS, check_first_calls
 
 MATRIX = np.ones((2, 2))  # where a vector is declared
 
@@ -33,6 +34,16 @@ def test_the_first_calls_of_a_test_are_checked(turn):
     with pytest.raises(jaxtyping.TypeCheckError):
         project_onto_ball(MATRIX, 1.0)
     project_onto_ball(MATRIX, 1.0)
+
+
+def test_axes_of_a_result_are_those_of_the_arguments():
+    @check_first_calls
+    def halve(x: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        return x[::2]
+
+    with pytest.raises(jaxtyping.TypeCheckError, match="halve"):
+        halve(np.ones(4))
+    assert halve(np.ones(1)) == 1
 
 
 def test_methods_properties_and_fields_are_checked():
