@@ -27,6 +27,7 @@ EXPENSIVE = {
         "statistical/test_learning.py",
         "test_the_small_lake_is_learned_through_gymnasium_alone",
     ): "quality without a model",
+    ("statistical/test_learning.py", "test_three_seeds_are_good"): "quality on the task that every reader meets first",
     ("statistical/test_lock.py", "test_it_is_opened"): "the only latents learned to the end",
     ("units/test_controls.py", "test_a_double_integrator_is_learned_with_its_limit"): "controls learned to the end",
     ("units/test_one_core.py", "test_a_task_of_controls_is_learned_on_one_core"): "the only program on one core",

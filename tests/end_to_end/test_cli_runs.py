@@ -181,7 +181,7 @@ def test_a_broken_environment_stops_a_run_that_goes_on_when_it_is_repaired(bidua
 
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow), (signal.SIGTERM, 143, "terminated")],
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_an_interrupt_keeps_everything(tmp_path, number, code, word):
     """Ctrl-C or SIGTERM in a process of its own, as soon as it has stored something."""

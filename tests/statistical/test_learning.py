@@ -19,7 +19,7 @@ LEAST = {
     ("riverswim", 1000): 19,
     ("rover-two", 1000): 19,
 }
-SHORT = [floor for floor in QUALITY if floor.episodes <= 1000 and floor.task == "media"]
+SHORT = [floor for floor in QUALITY if floor.episodes <= 1000 and floor.task in ("media", "rover")]
 
 
 def _found(floor, seeds, unknown=False):
