@@ -6,7 +6,8 @@ import threading
 import time
 
 import gymnasium
-from gymnasium.spaces import Discrete
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, Text
 
 WALK, HANG, RAISE, EXIT, CRASH, LOCK = range(6)  # what the actions of `Trouble` do
 SLOW_SEEDS = 5  # every fifth seed hangs in the reset of `Trouble`
@@ -104,3 +105,29 @@ def coarse(obs):
 def threads():
     """What a process is told about threads."""
     return {name: os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+class Rooms(gymnasium.Env):
+    """Five rooms in a row, shown as dictionaries; 1 goes on, or slips back in a sixth of all steps, to a prize."""
+
+    observation_space = Dict({"name": Text(6), "doors": Box(0, 255, (2,), np.uint8)})
+    action_space = Discrete(2)
+    names = "hall", "stairs", "attic", "roof", "tower"
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.room = int(self.np_random.integers(0, 2))
+        return self.show(), {}
+
+    def step(self, action):
+        forward = action == 1 and self.np_random.random() < 5 / 6
+        self.room = min(4, self.room + 1) if forward else max(0, self.room - 1)
+        return self.show(), np.array([self.room == 4, action], dtype=np.float32), self.room == 4, False, {}
+
+    def show(self):
+        return {"name": self.names[self.room], "doors": np.array([self.room, 4 - self.room], dtype=np.uint8)}
+
+
+def name_room(observation):
+    """A state of `Rooms` that is no number."""
+    return observation["name"], 1

@@ -437,7 +437,7 @@ FORGED = {
     "a class that is no text": lambda m, _: m["course"].update(make=["Course"]),
     "no class": lambda m, _: m["course"].pop("make"),
     "a class of another place": LOOP({"make": "Bound", "of": [{"float": "0x1p0"}, None, None, None]}),
-    "too few fields": lambda m, _: m["course"].update(of=m["course"]["of"][:-3]),  # two less are an older version's
+    "too few fields": lambda m, _: m["course"].update(of=m["course"]["of"][:-4]),  # three less are an older version's
     "fields of a number": lambda m, _: m["course"].update(of=7),
     "nothing for a state": LOOP(None),
     "a number for a state": LOOP(7),

@@ -16,6 +16,7 @@ counts and samples are what was seen. The rest is decided with no tolerance.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import struct
 import sys
@@ -92,7 +93,8 @@ class LearnedAnswer:
     def _read_rounds(self, arrays: Arrays) -> list[SampleRound]:
         (shape, policy), rounds, width = arrays["policy"], self.manifest["rounds"], len(self.forms)
         packed = struct.pack(f"<{len(policy)}d", *policy)
-        digest = hashlib.sha256(f"[]<f8{shape}".encode() + packed).hexdigest()[:32]
+        numbering = json.dumps([self.manifest[key] for key in ("numbering",) if key in self.manifest], sort_keys=True)
+        digest = hashlib.sha256(f"{numbering}<f8{shape}".encode() + packed).hexdigest()[:32]
         uniform = self.manifest.get("uniform") or [False] * len(rounds)
         owners = self.manifest.setdefault("policies", [None] * len(rounds))
         if len(owners) != len(rounds) or any(owner not in (None, digest) for owner in owners):

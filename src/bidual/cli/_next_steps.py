@@ -34,11 +34,13 @@ def describe_use(path: Path, options: Options) -> tuple[str, str]:
 
 
 def _format_arguments(path: Path) -> str:
-    """Return the arguments of `bd.load`: a controller that replans needs its signals, which no file stores."""
+    """Return the arguments of `bd.load`, with the functions that the policy needs and no file stores."""
     from bidual.storage import load
+    from bidual.world.policies import MarkovPolicy
 
     try:
-        load(path)
+        policy = load(path)
     except ArchiveError:
         return f"{str(path)!r}, features=problem.embedding.features, model_features=model.map_features"
-    return repr(str(path))
+    numbering = policy.numbering if isinstance(policy, MarkovPolicy) else None
+    return f"{str(path)!r}, states=states" if numbering is not None and numbering.functional else repr(str(path))

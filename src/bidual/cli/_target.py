@@ -75,7 +75,7 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         raise _describe_missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
         _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
-        return Unknown(path.name, file.problem, file.env, file.model, None, file.grid)
+        return Unknown(path.name, file.problem, _number_states(file), file.model, None, file.grid)
     if file.model is not None:
         _refuse_support(f"{path}", support, "'model', which says what can follow")
     model = file.model or _declare_model(file.mdp, support)
@@ -126,6 +126,22 @@ class _File(NamedTuple):
     env: Any
     model: "Declaration | None"
     grid: "Grid | None"  # the map of the states, for figures
+    states: Any
+    states_limit: Any
+
+
+def _number_states(file: _File) -> Any:  # noqa: ANN401 - any environment that `learn` takes
+    """Return the environment with the numbering of a file that defines one, unless it has numbers already.
+
+    A `states` that is no function is something else of the file's own.
+    """
+    from bidual.learning.states import number_states
+    from bidual.world.envs import AbstractEnvironment
+
+    states, limit = file.states if callable(file.states) else None, file.states_limit
+    if isinstance(file.env, AbstractEnvironment) or file.problem is None:
+        return file.env
+    return number_states(file.env, file.problem, states, limit)
 
 
 def _read(path: Path, settings: list[str]) -> _File:

@@ -1,12 +1,13 @@
 """`evaluate`: the objective and the constraints of a policy, estimated from fresh episodes of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from bidual._base.brief import describe_briefly
-from bidual._base.errors import ProblemError
+from bidual._base.errors import PolicyError, ProblemError
 from bidual._base.frames import build_frame
 from bidual._base.html import format_html_table
 from bidual._base.keys import Draw, Purpose, check_seed
@@ -14,13 +15,14 @@ from bidual.certificate.bounds import Alone
 from bidual.certificate.constraints import ConstraintResult
 from bidual.learning.outputs import estimate_policy
 from bidual.learning.setup import check_counts, set_up
+from bidual.learning.states import number_states
 from bidual.learning.summary import Interval, Output, describe_constraint, describe_output, list_constraints_at
 from bidual.models import Declaration
 from bidual.problem.modelling import Problem
 from bidual.solving.outcome import format_facts
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.mdp import TabularMDP
-from bidual.world.policies import AbstractPolicy
+from bidual.world.policies import AbstractPolicy, MarkovPolicy
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -97,6 +99,8 @@ def evaluate(
     episodes: int = 1000,
     seed: int = 0,
     delta: float = 0.05,
+    states: Callable[[Any], Any] | None = None,
+    states_limit: int | None = None,
 ) -> Evaluation:
     """Evaluate a policy on fresh episodes: intervals of its objective and its constraints.
 
@@ -108,13 +112,17 @@ def evaluate(
         episodes: the number of episodes.
         seed: of everything that is random. These episodes differ from all that `learn` runs with this seed.
         delta: all intervals hold at once with probability 1 - delta.
+        states: the function from an observation to its state, as for `learn`.
+        states_limit: the number of different states that can occur at most, as for `learn`.
     """
     if not isinstance(policy, AbstractPolicy):
         raise ProblemError(f"expected a policy, for instance solution.policy or bd.load(path); got {policy!r:.80}")
     check_counts(episodes, None, None, 1)
+    env = number_states(env, problem, states, states_limit)
     setup = set_up(problem, env, model, None, delta=delta, seed=check_seed(seed))
+    world = _number_like(setup.env, policy)
     draws = [Draw(setup.seed, Purpose.AFTERWARDS, number) for number in range(episodes)]
-    seen = setup.env.collect_many(policy, draws)
+    seen = world.collect_many(policy, draws)
     estimates = estimate_policy(setup.program, setup.linear, seen, setup.corners, Alone(delta), 1)
     return Evaluation(
         sense="maximize" if problem.maximises else "minimize",
@@ -123,6 +131,19 @@ def evaluate(
         seed=setup.seed,
         delta=delta,
     )
+
+
+def _number_like(env: AbstractEnvironment, policy: AbstractPolicy) -> AbstractEnvironment:
+    """Return the environment with the policy's numbers of observations; they mean nothing without those."""
+    own, present = policy.numbering if isinstance(policy, MarkovPolicy) else None, env.numbering
+    if own is not None and present is not None:
+        return env.with_numbering(own)
+    if present is not None and present.grows:
+        raise PolicyError(
+            "observations are numbered as they are met, and this policy does not say which number means what: give "
+            "the policy of a solution, or of bd.load"
+        )
+    return env
 
 
 def _to_numbers(interval: Interval) -> dict[str, float | None]:

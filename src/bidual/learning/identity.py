@@ -26,8 +26,17 @@ def identify_settings(setup: LearnSetup) -> dict[str, Any]:
         "steps, states and actions": list(setup.env.shape),
         "problem": compute_checksum(header, setup.problem.maximises, *arrays.values()),
         "features": compute_checksum(observed, pieces.stage, *(values for _, values in pieces.arrivals)),
+        **_describe_numbering(setup.env),
         **setup.knowledge.settings(),
     }
+
+
+def _describe_numbering(env: AbstractEnvironment) -> dict[str, Any]:
+    """Describe how observations are numbered, where they are not numbers themselves."""
+    numbering = env.numbering
+    return (
+        {} if numbering is None or numbering.is_identity else {"observations": compute_checksum(numbering.describe())}
+    )
 
 
 def write_identity(setup: LearnSetup) -> str:

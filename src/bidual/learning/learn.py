@@ -25,6 +25,7 @@ from bidual.learning.runs import (
 )
 from bidual.learning.setup import check_counts, set_up
 from bidual.learning.state import LearnState, resume_learn_state, start_learn_state
+from bidual.learning.states import number_states
 from bidual.learning.watch import CallbackFailed, Watch, watch
 from bidual.loop.explorers import AbstractExplorer
 from bidual.loop.vpdpo import vpdpo
@@ -54,6 +55,8 @@ def learn(
     state: LearnState | None = None,
     batch: int = 1,
     run: "Folder | str | os.PathLike[str] | None" = None,
+    states: Callable[[Any], Any] | None = None,
+    states_limit: int | None = None,
 ) -> Learned:
     """Solve `problem` in an environment with unknown transitions, by running episodes in it.
 
@@ -81,11 +84,16 @@ def learn(
             batches are run, so there may be a few episodes more.
         run: a folder to store the run in, so that it can resume after a crash: a new one, or `bd.runs.Folder(path,
             resume=True)` to resume the one that is there.
+        states: a function from an observation to its state (a number, a text, or a tuple or dictionary of such), for
+            observations that are no states themselves: vectors of real numbers, say. It is never stored.
+        states_limit: the number of different states that can occur at most, by default 1000. Bounds rest on it where
+            states are numbered as they are met: those of the function, or observations of a space with more elements.
     """
     check_counts(episodes, evaluation, time_limit, batch)
     _check_kinds(explorer, stop_when, state)
     watching = watch(callback, stop_when, progress)
     with _keep_for_interrupts(state):
+        env = number_states(env, problem, states, states_limit)
         setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
         first = start_learn_state(setup)
     count = _choose_evaluation(episodes) if evaluation is None else evaluation
@@ -112,6 +120,8 @@ def finish(
     evaluation: int | None = None,
     stop_when: StopWhen | None = None,
     store: bool = True,
+    states: Callable[[Any], Any] | None = None,
+    states_limit: int | None = None,
 ) -> Learned:
     """Conclude a stored run that was stopped: from its last checkpoint, with no more episodes to learn from.
 
@@ -127,11 +137,14 @@ def finish(
             learned from. With 0 the environment is not needed: no interval of the policy is known then.
         stop_when: the certificate that would have stopped it, where it was started with one.
         store: whether the run is finished for good; if not, nothing of it is changed.
+        states: the function from an observation to its state, where it was started with one.
+        states_limit: the number of different states that can occur at most, where it was started with one.
     """
     folder, manifest = Path(run), read_manifest(Path(run))
     seed, delta, batch = read_draws(folder, manifest)
     check_counts(1, evaluation, None, batch)
     _check_kinds(explorer, stop_when, None)
+    env = number_states(env, problem, states, states_limit)
     setup, task = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed)), manifest.get("task")
     settings, first = run_settings(setup, batch, task), start_learn_state(setup)
 

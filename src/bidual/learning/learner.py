@@ -45,7 +45,7 @@ class Learner:
         metric_log: MetricLog | None,
         collect: Collector = run_fresh_episodes,
     ) -> None:
-        self.setup, self.metric_log, self.state = setup, metric_log, learn_state
+        self.setup, self.metric_log, self.state = _continue_numbering(setup, learn_state), metric_log, learn_state
         self._collect = collect  # fresh episodes of a policy
         self._started = time.perf_counter() - learn_state.seconds
         self._updated = time.perf_counter()
@@ -74,7 +74,7 @@ class Learner:
             if turn.choice.expected is not None:
                 planned = self.setup.linear.payments.expected(turn.choice.expected)
                 self.metric_log.record_expected(turn.state.episodes, planned)
-        state = advance(self.state, turn)
+        state = advance(self.state, turn, self.setup.env.numbering)
         self.state = self._count_batch(state) if len(state.pending) >= _BLOCK else state
         self._resume = None
 
@@ -124,7 +124,7 @@ class Learner:
         setup, knowledge, dual_bound = self.setup, self.state.loop.knowledge, self.state.dual_bound
         assert dual_bound is not None  # bounds come before
         returned = setup.certainty(setup.problem, knowledge, Draw(setup.seed, Purpose.PLAN, 0).generator())
-        returned = returned.with_names(setup.env.names)
+        returned = returned.with_names(setup.env.names).with_numbering(setup.env.numbering)
         self.state = replace(self.state, plans=self.state.plans + returned.plans)
         estimates, knowledge = self._evaluate(returned, knowledge, count)
         state = self.state
@@ -212,3 +212,11 @@ class Learner:
         embedding = None if state.sums is None else state.sums.mean(latest=True)
         delta = setup.split.last_half(max(1, setup.linear.numbers.size))
         return estimate_executed(setup.program, setup.linear, state.restarts, embedding, count, delta)
+
+
+def _continue_numbering(setup: LearnSetup, learn_state: LearnState) -> LearnSetup:
+    """Return the set-up with the observations that were met before a state; what was met later is forgotten."""
+    numbering = setup.env.numbering
+    if numbering is None or not numbering.grows:
+        return setup
+    return replace(setup, env=setup.env.with_numbering(numbering.with_keys(learn_state.met)))

@@ -21,6 +21,7 @@ from bidual.learning.outputs import (
     collect_functionals,
     construct_corners,
 )
+from bidual.learning.states import check_unnumbered
 from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
 from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
 from bidual.planners.control import Mpc
@@ -112,6 +113,8 @@ def set_up(
         world = _open_rich(env, problem, needs)
     else:
         world = _open_environment(env, problem, stationary=needs.one_law)
+    if world.numbering is not None and world.numbering.grows:
+        check_unnumbered(problem, model)
     if world.shape[0] != problem.embedding.horizon:
         raise ProblemError(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
@@ -259,7 +262,8 @@ def collect_facts(world: AbstractEnvironment, problem: Problem, delta: float) ->
     """Return what the environment itself declares, with the features of the problem over it."""
     features = features_over(world, problem)
     facts = EnvironmentFacts(
-        *(features.pieces(world.shape), world.shape[0], world.allowed, delta, world.absorbing, world.initial)
+        *(features.pieces(world.shape), world.shape[0], world.allowed, delta, world.absorbing, world.initial),
+        met=world.numbering is not None and world.numbering.grows,
     )
     if isinstance(world, RichEnvironment):
         return facts._replace(dimension=world.dimension, symbols=world.symbols)

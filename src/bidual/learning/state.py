@@ -16,6 +16,7 @@ from bidual.learning.metrics import compute_episode_values
 from bidual.learning.outputs import DualBound, Sums
 from bidual.learning.setup import LearnSetup
 from bidual.loop.vpdpo import BatchIteration, LoopState, resume, start_state
+from bidual.world.observations import Numbering
 from bidual.world.policies import Played, PolicySequence
 
 
@@ -42,6 +43,7 @@ class LearnState:
         None  # by every counted episode, f and g; only where there are no bounds
     )
     identity: str | None = None  # of problem, environment and model (`identity`); None in files of earlier versions
+    met: tuple[str, ...] = ()  # the observations so far, where they are numbered as they are met
 
     @property
     def episodes(self) -> int:
@@ -70,7 +72,7 @@ def start_learn_state(setup: LearnSetup) -> LearnState:
     )
 
 
-def advance(learn_state: LearnState, turn: BatchIteration) -> LearnState:
+def advance(learn_state: LearnState, turn: BatchIteration, numbering: Numbering | None) -> LearnState:
     """Return the state after one turn of the loop; its episodes are counted later, in blocks."""
     return replace(
         learn_state,
@@ -78,6 +80,7 @@ def advance(learn_state: LearnState, turn: BatchIteration) -> LearnState:
         pending=learn_state.pending + tuple(turn.episodes),
         policies=PolicySequence.of(learn_state.policies).followed_by(turn.choice.policy, len(turn.episodes)),
         plans=learn_state.plans + turn.choice.plans,
+        met=() if numbering is None else numbering.keys,
     )
 
 

@@ -179,4 +179,5 @@ def describe_exploration(setup: LearnSetup) -> str:
 def describe_assumptions(setup: LearnSetup, knowledge: AbstractKnowledge) -> tuple[str, ...]:
     """Describe the assumptions of the bounds."""
     observed, split = features_over(setup.env, setup.problem).observed, setup.split
-    return knowledge.assumptions(setup.program, [name for name, _ in observed], split.delta, split.model)
+    numbering = () if setup.env.numbering is None else setup.env.numbering.assumptions()
+    return numbering + knowledge.assumptions(setup.program, [name for name, _ in observed], split.delta, split.model)

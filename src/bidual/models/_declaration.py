@@ -31,6 +31,7 @@ class EnvironmentFacts(NamedTuple):
     limits: Ends | None = None  # of controls
     space: Ends | None = None  # of observations
     discrete: bool = False  # whether controls are indicators of numbered actions
+    met: bool = False  # whether states are numbered as they are met
 
 
 class Needs(NamedTuple):
@@ -58,6 +59,11 @@ class AbstractDeclaration(abc.ABC):
     def needs(self) -> Needs:
         """The environment that it is learned in."""
         return Needs()
+
+    @property
+    def about_states(self) -> bool:
+        """Whether something is declared of single states, whose numbers must then be known."""
+        return False
 
     @property
     def map_features(self) -> AbstractModelFeatures | None:

@@ -21,7 +21,8 @@ Notes = tuple[str, ...]
 def digest_policy(policy: AbstractPolicy) -> str | None:
     """Return a checksum of all that a policy acts by; None for policies that no file claims anything about."""
     if isinstance(policy, MarkovPolicy):
-        return compute_checksum([], policy.table)
+        numbering = [] if policy.numbering is None else [policy.numbering.to_json()]
+        return compute_checksum(numbering, policy.table)
     weights, members = (policy.weights, policy.members) if isinstance(policy, Mixture) else (np.ones(1), (policy,))
     controls = [member for member in members if isinstance(member, ControlPolicy)]
     return digest_controls(*encode_controls(controls, weights)) if len(controls) == len(members) else None

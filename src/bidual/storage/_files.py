@@ -1,7 +1,10 @@
 """Saved files of either kind: solutions of known models, and results of learning."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, CertificateError
@@ -19,6 +22,7 @@ def load(
     *,
     features: Computed | None = None,
     model_features: AbstractModelFeatures | None = None,
+    states: Callable[[Any], Any] | None = None,
 ) -> MarkovPolicy | DecodedPolicy | ControlPolicy | Mixture:
     """Load the policy of a saved solution or result of learning, ready to act; of a folder, the one in it.
 
@@ -29,8 +33,11 @@ def load(
         features: the signals of a controller that replans: they are functions, which no file stores, and
             must be given again with the same names, bounds and sizes. Nothing else needs them.
         model_features: likewise where its model is over `bd.features.mapped(function, d)`.
+        states: the function from an observation to its state that the policy was learned with, to act on observations.
     """
     file, kind = find_saved(path), archive.read_kind(find_saved(path))
+    if states is not None and kind in (DECODED, CONTROLS):
+        raise ArchiveError(f"the policy in {file} reads vectors, without a function states=: load it without one")
     if kind == DECODED:
         return read_decoded(file)
     if kind == CONTROLS:
@@ -39,9 +46,19 @@ def load(
         return read_controls(file, Given(features, model_features))
     manifest, arrays = archive.read(file, _read_kind(file))
     try:
-        return read_named_policy(manifest, arrays)
+        policy = read_named_policy(manifest, arrays)
     except ValueError as error:
         raise ArchiveError(f"{file} holds no policy, a table of probabilities ({error}): save it again") from error
+    return policy if states is None else _give_function(policy, states, file)
+
+
+def _give_function(policy: MarkovPolicy, states: Callable[[Any], Any], file: Path) -> MarkovPolicy:
+    """Return the policy with the function that its states are values of."""
+    if policy.numbering is None or not policy.numbering.functional:
+        raise ArchiveError(f"the policy in {file} was learned without a function states=: load it without one")
+    if not callable(states):
+        raise ArchiveError(f"states must be the function from an observation to a state; got {states!r:.80}")
+    return replace(policy, numbering=policy.numbering.with_function(states))
 
 
 def check(path: str | os.PathLike[str]) -> Check:

@@ -39,6 +39,7 @@ from bidual.storage._claims import Ends, check_gap, compare, derive_claims
 from bidual.storage._knowledge import pack_knowledge, restore_knowledge
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
 from bidual.storage._rows import collect_linear_rows
+from bidual.world.observations import read_numbering
 from bidual.world.policies import MarkovPolicy
 
 KIND = "learned"
@@ -160,7 +161,7 @@ def _count_fresh_episodes(evidence: SampledEvidence) -> int:
 
 def _read_evidence(manifest: dict[str, Any], stored: StoredArrays) -> SampledEvidence:
     """Read the evidence of a learned solution: policy, knowledge, problem, record and samples."""
-    policy, split = read_policy(stored.arrays), Split(require_type(float, manifest["claims"]["delta"]))
+    policy, split = read_named_policy(manifest, stored.arrays), Split(require_type(float, manifest["claims"]["delta"]))
     H, _, _ = policy.shape
     knowledge = restore_knowledge(manifest["model"], stored, policy.shape, split.model)
     if np.any(policy.table[:, ~knowledge.counts.support.allowed] > 0):
@@ -269,13 +270,20 @@ def derive_learned(largest: bool, goal: Goal | None, lines: Sequence[Line], cert
 
 
 def pack_names(policy: MarkovPolicy) -> dict[str, Any]:
-    """Return the names of states and actions as an entry of a manifest; without names there is none."""
+    """Return the names of states and actions as an entry of a manifest, or the numbering that they come from."""
+    if policy.numbering is not None:
+        return {"numbering": policy.numbering.to_json()}
     return {} if policy.names is UNNAMED else {"names": policy.names.to_json()}
 
 
 def read_named_policy(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarkovPolicy:
     """Read the policy of a file with the names of its states and actions; raise `ValueError` for malformed ones."""
     policy, stored = read_policy(arrays), manifest.get("names", {})
+    if "numbering" in manifest:
+        numbering = read_numbering(manifest["numbering"])
+        if numbering.size + 1 != policy.shape[1]:
+            raise ValueError(f"its numbering has {numbering.size} states, and its policy {policy.shape[1] - 1}")
+        return policy.with_numbering(numbering)
     if not isinstance(stored, dict) or not set(stored) <= {"states", "actions"}:
         raise ValueError("its names of states and actions are none")
     names = read_names(*(stored.get(what) for what in ("states", "actions")))

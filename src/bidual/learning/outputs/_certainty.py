@@ -23,6 +23,7 @@ from bidual.solving.options import SolveOptions
 from bidual.solving.result import build_mixture
 from bidual.solving.search import CompiledProblem, Instance, Search, search
 from bidual.world.mdp import TabularMDP
+from bidual.world.observations import Numbering
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, collapse
 from bidual.world.policies import embedding as embedding_of
 from bidual.world.policies import visits as visits_of
@@ -48,6 +49,12 @@ class ReturnedPolicy(NamedTuple):
             return self
         mdp = None if self.mdp is None else self.mdp.with_names(names.states, names.actions)
         return self._replace(policy=replace(self.policy, names=names), mdp=mdp)
+
+    def with_numbering(self, numbering: Numbering | None) -> "ReturnedPolicy":
+        """Return the same for observations that are numbered like this, where the policy is a table over states."""
+        if numbering is None or not isinstance(self.policy, MarkovPolicy):
+            return self
+        return self._replace(policy=self.policy.with_numbering(numbering))
 
 
 @final

@@ -67,7 +67,8 @@ class StoredEvaluation:
     ) -> list[Episode]:
         """Run fresh episodes, or those that are not stored yet; whatever ends this, those that were run are stored."""
         label = {"policy": digest_policy(policy), "seed": seed, "first": first}
-        if label["policy"] is None or env.simultaneous >= count:  # nothing tells it from others, or there is no need
+        grows = env.numbering is not None and env.numbering.grows  # numbers are given in the order of episodes
+        if label["policy"] is None or grows or env.simultaneous >= count:  # others look like it, or there is no need
             return run_fresh_episodes(env, policy, seed, first, count)
         episodes = self._read(label, policy, count)
         stored = len(episodes)

@@ -100,6 +100,11 @@ class LowRank(AbstractDeclaration):
             return replace(self, set=confidence or "paper", collection="paper")
         return replace(self, set=confidence or self.set)
 
+    @property
+    def about_states(self) -> bool:
+        """Whether something is declared of single states: all of it is."""
+        return True
+
     def start(self, facts: EnvironmentFacts) -> "ClassKnowledge":
         """Return what is known before the first episode, with what the environment itself declares."""
         pieces, horizon, allowed = facts.pieces, facts.horizon, facts.allowed

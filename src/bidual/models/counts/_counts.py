@@ -42,6 +42,12 @@ class Counts:
         """Whether every signal was declared noisy, or a function of the transition so far."""
         return bool(np.all(self.steady | self.noisy))
 
+    def count_met(self) -> int:
+        """Return how many states before the last have been met, where they are numbered as they are met."""
+        seen = self.starts > 0
+        seen[self.support.states[self.support.states != NOBODY]] = True
+        return int(np.max(np.flatnonzero(seen[:-1]), initial=-1)) + 1
+
     def update(self, *episodes: Episode) -> "Counts":
         """Count more episodes; raise where one has a transition that was declared impossible."""
         if not episodes:

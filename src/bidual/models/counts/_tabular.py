@@ -14,7 +14,7 @@ from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._known import Known
 from bidual.models.counts._arrivals import compute_arrival_rewards, compute_expected_features
-from bidual.models.counts._counted import AbstractCounted
+from bidual.models.counts._counted import AbstractCounted, TablePolicy
 from bidual.models.counts._counts import start_counts
 from bidual.models.counts._optimistic import SETS, ConfidenceSet
 from bidual.models.counts._posterior import (
@@ -28,6 +28,7 @@ from bidual.models.counts._posterior import (
 from bidual.models.counts._support import Declared, read_absorbing, read_support
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, check_initial
+from bidual.world.policies import MarkovPolicy
 
 
 @final
@@ -71,6 +72,11 @@ class Tabular(AbstractDeclaration):
         """Numbered states, with one law where one is declared."""
         return Needs(one_law=self.stationary)
 
+    @property
+    def about_states(self) -> bool:
+        """Whether successors, absorbing states or a start law are declared."""
+        return self.support is not None or self.initial is not None or np.size(self.absorbing) > 0
+
     def adapt(self, confidence: str | None, *, per_step: bool, paper: bool) -> "Tabular":
         """Return the same with another set of laws, or with counts for every step."""
         del paper
@@ -84,7 +90,7 @@ class Tabular(AbstractDeclaration):
         law = facts.initial if self.initial is None else check_initial(self.initial, len(allowed))
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
         counts = start_counts(support, noisy, 1 if self.stationary else facts.horizon)
-        return Knowledge(counts, pieces, facts.horizon, law, facts.delta, self.set)
+        return Knowledge(counts, pieces, facts.horizon, law, facts.delta, self.set, facts.met)
 
 
 @final
@@ -94,11 +100,13 @@ class Knowledge(AbstractCounted):
 
     __repr__ = describe_briefly
 
+    met: bool = False  # whether states are numbered as they are met
+
     def update(self, *episodes: Episode) -> "Knowledge":
         """Learn from episodes; raise where one contradicts a declaration."""
         self.check_starts(episodes)
         counts = self.counts.update(*episodes)
-        return Knowledge(counts, self.pieces, self.horizon, self.initial, self.delta, self.set)
+        return replace(self, counts=counts)
 
     def build_confidence_set(self) -> ConfidenceSet:
         """Return the confidence set."""
@@ -123,6 +131,19 @@ class Knowledge(AbstractCounted):
     def certifies(self) -> bool:
         """Whether the set is proved to hold the truth: every kind of set is."""
         return True
+
+    def to_environment_policy(self, policy: TablePolicy) -> TablePolicy:
+        """Return the policy; where states are numbered as they are met, with one row for all that were not met.
+
+        It acts alike in all of them then, whichever number they get.
+        """
+        if not self.met:
+            return policy
+        first, end = self.counts.count_met(), policy.shape[1] - 1
+        rows = np.where((np.arange(end + 1) >= first) & (np.arange(end + 1) < end), first, np.arange(end + 1))
+        if isinstance(policy, MarkovPolicy):
+            return replace(policy, table=policy.table[:, rows])
+        return replace(policy, actions=policy.actions[:, rows])
 
     def compute_smoothed_estimate(self) -> Float[np.ndarray, "law S A K"]:
         """Return the smoothed estimate."""

@@ -83,6 +83,11 @@ class LinearMDP(AbstractDeclaration):
         del confidence, paper
         return replace(self, stationary=False) if per_step else self
 
+    @property
+    def about_states(self) -> bool:
+        """Whether something is declared of single states: all of it is."""
+        return True
+
     def start(self, facts: EnvironmentFacts) -> "LinearKnowledge":
         """Return what is known before the first episode, with what the environment itself declares."""
         pieces, horizon, allowed = facts.pieces, facts.horizon, facts.allowed

@@ -1,61 +1,29 @@
 """Opening a Gymnasium environment: what it must be, and how its observations and actions are numbered."""
 
 import math
-import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bidual._base.errors import FAILURES, EnvError, ModelError
-from bidual.world.envs._calls import CallSite, Playable
+from bidual.world.envs._calls import Playable
 from bidual.world.envs._remedies import describe_controls, describe_vectors
+from bidual.world.observations import (
+    STATES_LIMIT,
+    FiniteSpace,
+    Met,
+    Numbering,
+    NumberRange,
+    find_unnumbered,
+    list_leaves,
+)
 
 if TYPE_CHECKING:
     from gymnasium import Env
 
 _MUJOCO = "gymnasium[mujoco]"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Numbering:
-    """A numbering of states: an observation's own number, less the first, or the value of a function."""
-
-    size: int
-    first: int
-    function: Callable[[Any], int] | None
-
-    def state(self, obs: object, moment: CallSite) -> int:
-        """Return the state of an observation, a number from 0 to size - 1."""
-        answer = obs if self.function is None else self._call_function(obs, moment)
-        try:
-            state = operator.index(answer) - self.first  # pyright: ignore[reportArgumentType]: it raises what is caught
-        except TypeError:
-            raise EnvError(
-                f"{self._describe_source(obs)} {answer!r:.80} at {moment}: it must be a whole number"
-            ) from None
-        if not 0 <= state < self.size:
-            raise EnvError(
-                f"{self._describe_source(obs)} {answer!r} at {moment}, which is not one of {self.first} to "
-                f"{self.first + self.size - 1}: " + ("correct it, or num_states" if self.function else "correct it")
-            )
-        return state
-
-    def _call_function(self, obs: object, moment: CallSite) -> object:
-        assert self.function is not None
-        try:
-            return self.function(obs)
-        except FAILURES as error:
-            raise EnvError(
-                f"states({obs!r:.80}) failed at {moment}: {type(error).__name__}: {error}. "
-                "It must give a state for every observation"
-            ) from error
-
-    def _describe_source(self, obs: object) -> str:
-        return "the environment gave the observation" if self.function is None else f"states({obs!r:.80}) gave"
 
 
 def open_env(
@@ -152,26 +120,44 @@ def number_actions(env: Playable) -> tuple[int, int]:
     return int(space.n), int(space.start)
 
 
-def number_states(env: Playable, states: Callable[[Any], int] | None, num_states: int | None) -> Numbering:
-    """Return the numbering of a Discrete observation space, or that of a function."""
-    from gymnasium.spaces import Box, Discrete
-
-    if (states is None) != (num_states is None):
-        missing = "num_states, how many there are" if num_states is None else "states, a function of an observation"
-        raise ModelError(f"states and num_states belong together: give {missing}")
+def number_states(
+    env: Playable, states: Callable[[Any], Any] | None, num_states: int | None, states_limit: int | None
+) -> Numbering:
+    """Return the numbering of observations: that of a function, of a finite space, or in the order they are met."""
+    if num_states is not None and (states is None or states_limit is not None):
+        raise ModelError(
+            "num_states is how many numbers states= gives, a function of an observation: give it with that function, "
+            "and not with states_limit, which is for numbers that are given as values are met"
+        )
+    limit = STATES_LIMIT if states_limit is None else check_count("states_limit", states_limit)
+    space = getattr(env, "observation_space", None)
     if states is not None:
         if not callable(states):
             raise ModelError(f"states must be a function from an observation to a state; got {states!r:.80}")
-        return Numbering(check_count("num_states", num_states), 0, states)
-    space = getattr(env, "observation_space", None)
-    if isinstance(space, Box):
-        raise EnvError(f"the observation space is {space}, not Discrete. {describe_vectors()}")
-    if not isinstance(space, Discrete):
-        raise EnvError(
-            f"the observation space is {space}, not Discrete: give states=, a function from an observation to a state "
-            "number, and num_states="
-        )
-    return Numbering(int(space.n), int(space.start), None)
+        numbers = Met(limit) if num_states is None else NumberRange(check_count("num_states", num_states))
+        return Numbering(numbers, states, functional=True, entries=_count_entries(space))
+    return _number_space(space, limit, asked=states_limit is not None)
+
+
+def _number_space(space: Any, limit: int, *, asked: bool) -> Numbering:  # noqa: ANN401 - any space
+    """Return the numbering of a space: beforehand where it has few elements, or is Discrete and no limit was given."""
+    from gymnasium.spaces import Discrete
+
+    if isinstance(space, Discrete) and (int(space.n) <= limit or not asked):
+        return Numbering(NumberRange(int(space.n), int(space.start)))
+    leaves = list_leaves(space)
+    if leaves is not None and math.prod(leaf.size for leaf in leaves) <= limit:
+        return Numbering(FiniteSpace(leaves), entries=_count_entries(space))
+    if find_unnumbered(space) is None and space is not None:
+        return Numbering(Met(limit), entries=_count_entries(space))
+    raise EnvError(f"the observation space is {space}, which has real numbers. {describe_vectors()}")
+
+
+def _count_entries(space: Any) -> int | None:  # noqa: ANN401
+    """Return the number of entries of observations that are arrays."""
+    from gymnasium.spaces import Box, MultiBinary, MultiDiscrete
+
+    return math.prod(space.shape) if isinstance(space, Box | MultiBinary | MultiDiscrete) else None
 
 
 def check_count(name: str, value: object) -> int:

@@ -17,13 +17,15 @@ from jaxtyping import Bool
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import BidualError, EnvError, ModelError
 from bidual._base.keys import Draw
+from bidual._base.names import UNNAMED, Names
 from bidual._base.types import Episode
 from bidual.problem.features import Observed
-from bidual.world.envs._base import AbstractEnvironment, check_policy
+from bidual.world.envs._base import AbstractEnvironment, check_numbering, check_policy
 from bidual.world.envs._gymnasium import GymnasiumEnvironment, gymnasium_environment
 from bidual.world.envs._opening import check_count, check_maker
 from bidual.world.envs._sending import pack, unpack
-from bidual.world.policies import AbstractPolicy
+from bidual.world.observations import Numbering
+from bidual.world.policies import AbstractPolicy, MarkovPolicy
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -86,6 +88,20 @@ class Parallel(AbstractEnvironment):
         """A few for every worker, because some episodes take longer than others."""
         return 4 * self.workers
 
+    @property
+    def numbering(self) -> Numbering:  # pyright: ignore[reportIncompatibleVariableOverride]: it grows
+        """The numbering of observations so far."""
+        return self.local.numbering
+
+    @property
+    def names(self) -> Names:  # pyright: ignore[reportIncompatibleVariableOverride]: it grows
+        """The observations as names of their states."""
+        return self.local.names
+
+    def with_numbering(self, numbering: Numbering) -> "Parallel":
+        """Return the same environment with a numbering of its own that begins as another does."""
+        return replace(self, local=self.local.with_numbering(numbering))
+
     def with_signals(self, observed: Sequence[tuple[str, Observed]]) -> "Parallel":
         """Return the same environment with other observed signals; their functions go to the workers."""
         return replace(self, local=self.local.with_signals(observed), _signals=_pack_signals(observed))
@@ -99,11 +115,14 @@ class Parallel(AbstractEnvironment):
         check_policy(policy, self.shape)
         if len(draws) < 2:
             return self.local.collect_many(policy, draws)
-        sent, jobs = pack("the policy", policy), []
+        check_numbering(policy, self.numbering)
+        known = self.numbering.keys
+        sent, jobs = pack("the policy", _strip_numbering(policy)), []
         try:
             for share in _split_draws(draws, self.workers):
-                jobs.append(self.executor.submit(_play, self._recipe, self._signals, sent, share))
-            return [episode for job in jobs for episode in cast("list[Episode]", job.result())]
+                jobs.append(self.executor.submit(_play, self._recipe, self._signals, known, sent, share))
+            shares = [cast("tuple[list[Episode], tuple[str, ...]]", job.result()) for job in jobs]
+            return [episode for share in shares for episode in self._merge(*share, len(known))]
         except BidualError:
             raise
         except Exception as error:  # an executor may raise anything
@@ -111,6 +130,14 @@ class Parallel(AbstractEnvironment):
         finally:
             for job in jobs:
                 job.cancel()
+
+    def _merge(self, episodes: list[Episode], met: tuple[str, ...], known: int) -> list[Episode]:
+        """Number what a worker has met beyond the first `known` observations as if it had been met here."""
+        if not met:
+            return episodes
+        numbers = np.arange(self.shape[1])
+        numbers[known : known + len(met)] = [self.local.book.add(key, "an episode of a worker") for key in met]
+        return [replace(episode, states=numbers[episode.states].astype(episode.states.dtype)) for episode in episodes]
 
     def close(self) -> None:
         """Close the environment of this process; those of the workers go with their processes."""
@@ -124,8 +151,9 @@ def parallel(
     observed: Sequence[tuple[str, Observed]] = (),
     *,
     workers: int,
-    states: Callable[[Any], int] | None = None,
+    states: Callable[[Any], Any] | None = None,
     num_states: int | None = None,
+    states_limit: int | None = None,
     options: Mapping[str, object] | None = None,
     step_limit: float | None = None,
 ) -> Parallel:
@@ -143,6 +171,7 @@ def parallel(
         workers: the number of shares of many episodes, best the number of workers of the executor.
         states: a function from an observation to a state, as for `gymnasium_environment`.
         num_states: the number of states of that function.
+        states_limit: the number of different observations that can occur at most, as for `gymnasium_environment`.
         options: arguments of ``gymnasium.make`` for an environment given by name.
         step_limit: the most seconds of a reset or a step, as for `gymnasium_environment`.
     """
@@ -156,6 +185,7 @@ def parallel(
         horizon,
         states=states,
         num_states=num_states,
+        states_limit=states_limit,
         options=options,
         step_limit=step_limit,
     )
@@ -206,10 +236,19 @@ def _explain_executor_error(error: Exception) -> EnvError:
 _environments = threading.local()
 
 
-def _play(recipe: bytes, signals: bytes, policy: bytes, draws: list[Draw]) -> list[Episode]:
-    """Run a share of the episodes."""
+def _play(
+    recipe: bytes, signals: bytes, known: tuple[str, ...], policy: bytes, draws: list[Draw]
+) -> tuple[list[Episode], tuple[str, ...]]:
+    """Run a share of the episodes; return them with the observations that were met beyond those known before."""
     env = _get_environment(recipe).with_signals(unpack("a signal", signals, tuple))
-    return env.collect_many(unpack("the policy", policy, AbstractPolicy), draws)
+    env = env.with_numbering(env.numbering.with_keys(known))
+    episodes = env.collect_many(unpack("the policy", policy, AbstractPolicy), draws)
+    return episodes, env.numbering.keys[len(known) :]
+
+
+def _strip_numbering(policy: AbstractPolicy) -> AbstractPolicy:
+    """Return a policy without its numbering: a worker has the same, and need not be sent it twice."""
+    return replace(policy, names=UNNAMED, numbering=None) if isinstance(policy, MarkovPolicy) else policy
 
 
 def _get_environment(recipe: bytes) -> GymnasiumEnvironment:

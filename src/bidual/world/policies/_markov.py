@@ -1,6 +1,6 @@
 """Markov policies: the action depends on the step and the state only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 
 from bidual._base.brief import describe_briefly
 from bidual._base.names import UNNAMED, Names
+from bidual.world.observations import Numbering
 from bidual.world.policies._base import AbstractPolicy, Actor
 from bidual.world.policies._frames import build_policy_frame, format_policy
 
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class MarkovPolicy(AbstractPolicy):
-    """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a."""
+    """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a.
+
+    Learned where observations are numbered, it has their `numbering` and acts on observations.
+    """
 
     table: Float[np.ndarray, "H S A"]
     names: Names = UNNAMED
+    numbering: Numbering | None = None
 
     def at(self, h: int) -> Float[np.ndarray, "S A"]:
         """Return the probabilities at one step."""
@@ -43,11 +48,24 @@ class MarkovPolicy(AbstractPolicy):
             cumulative = np.cumsum(self.table[h, s])
             return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), rng
 
-        return Actor(choose, generator, H, S, names=self.names)
+        actor = Actor(choose, generator, H, S, names=self.names)
+        return actor if self.numbering is None else actor.with_decoder(self.numbering.read)
 
-    def most_likely(self) -> "DeterministicPolicy":
+    @property
+    def observation_size(self) -> int | None:
+        """The number of entries of an observation that is an array; None where it is a state, or no array."""
+        return None if self.numbering is None else self.numbering.entries
+
+    def most_likely(self) -> "DeterministicPolicy | MarkovPolicy":
         """Return the table of the most likely actions, the first of equally likely ones."""
-        return DeterministicPolicy(self.table.argmax(axis=2), self.table.shape[2])
+        likeliest = DeterministicPolicy(self.table.argmax(axis=2), self.table.shape[2])
+        return likeliest if self.numbering is None else replace(self, table=likeliest.table)
+
+    def with_numbering(self, numbering: Numbering | None) -> "MarkovPolicy":
+        """Return the policy for observations that are numbered like this, and named by what they are."""
+        if numbering is None or numbering.is_identity:
+            return self
+        return replace(self, numbering=numbering, names=numbering.names)
 
     def to_frame(self) -> "DataFrame":
         """Return a frame of pandas with a row for every action that is taken with some probability."""
