@@ -138,7 +138,9 @@ def test_files_for_gymnasiums_classics_can_be_learned(name, tmp_path, capsys):
     target = load_unknown(str(path), [], None)
     assert target.model is None
     setup = set_up(target.problem, target.env, None, None, delta=0.05, seed=0)
-    assert (setup.knowledge.declared, setup.explorer.execution) == (VECTORS, control.Mpc(5, 100))
+    assert setup.knowledge.declared == VECTORS
+    far = isinstance(target.explorer, bd.explorers.Controls) and target.explorer.execution == control.Mpc(5, 100)
+    assert far == (name == "MountainCar-v0")
     H, n, _ = setup.env.shape
     limits = setup.knowledge.limits
     random = bd.policies.ControlPolicy(

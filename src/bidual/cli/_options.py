@@ -160,12 +160,10 @@ def _choose_explorer(
 ) -> "AbstractExplorer[Any] | None":
     """Choose the requested explorer or else the task's; None for the model's default."""
     from bidual.cli._explorer_options import find_controls_explorer, find_explorer
-    from bidual.learning.setup import default_explorer
     from bidual.loop.explorers import Controls
 
     if model.needs.observes == "vectors":
-        base = suited if isinstance(suited, Controls) else default_explorer(model)
-        assert isinstance(base, Controls)  # the explorer of vectors
+        base = suited if isinstance(suited, Controls) else Controls()
         return find_controls_explorer(options.explorer, options.dual, base)
     return find_explorer(options.explorer, options.dual) or suited
 

@@ -75,11 +75,11 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         raise _describe_missing(path, "'problem' and 'env' (or 'mdp')", problem=file.problem, env=env)
     if file.mdp is None or file.env is not None:
         _refuse_support(f"{path}", support, "'env': what can follow in it is not known here")
-        return Unknown(path.name, file.problem, _number_states(file), file.model, None, file.grid)
+        return Unknown(path.name, file.problem, _number_states(file), file.model, None, file.grid, file.explorer)
     if file.model is not None:
         _refuse_support(f"{path}", support, "'model', which says what can follow")
     model = file.model or _declare_model(file.mdp, support)
-    return Unknown(path.name, file.problem, file.mdp, model, file.mdp, file.grid)
+    return Unknown(path.name, file.problem, file.mdp, model, file.mdp, file.grid, file.explorer)
 
 
 def _refuse_support(where: str, support: str | None, what: str) -> None:
@@ -125,6 +125,7 @@ class _File(NamedTuple):
     mdp: "TabularMDP | None"
     env: Any
     model: "Declaration | None"
+    explorer: "AbstractExplorer[Any] | None"
     grid: "Grid | None"  # the map of the states, for figures
     states: Any
     states_limit: Any
@@ -145,6 +146,7 @@ def _number_states(file: _File) -> Any:  # noqa: ANN401 - any environment that `
 
 
 def _read(path: Path, settings: list[str]) -> _File:
+    from bidual.loop.explorers import AbstractExplorer
     from bidual.models import Declaration
     from bidual.problem.modelling import Problem
     from bidual.world.mdp import Grid, TabularMDP
@@ -156,6 +158,7 @@ def _read(path: Path, settings: list[str]) -> _File:
         "mdp": (TabularMDP, "TabularMDP"),
         "model": (Declaration, "models.Tabular, LinearMDP, LowRank, Latent or KNR"),
         "grid": (Grid, "Grid"),
+        "explorer": (AbstractExplorer, "explorers.Controls, Alternating, ..."),
     }
     for name, (kind, called) in kinds.items():
         if not isinstance(namespace.get(name), kind | None):

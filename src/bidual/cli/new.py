@@ -46,7 +46,8 @@ def _choose_template(env: bool, vectors: str | None) -> tuple[str, str]:
         return text.replace("{{", "{").replace("}}", "}"), command
     what, sense, name, signal, ends, horizon = VECTORS[vectors]
     parts = {"what": what, "env": vectors, "sense": sense, "name": "{name}", "signal": name, "text": signal}
-    return CONTROLS.format(**parts, ends=ends, horizon=horizon), "learn"
+    text = CONTROLS.format(**parts, ends=ends, horizon=horizon)
+    return text + (FAR if vectors in _FAR_SIGHTED else ""), "learn"
 
 
 # What to do, sense, name and text of a signal, its bounds and the steps of an episode.
@@ -69,6 +70,9 @@ VECTORS = {
     ),
 }
 
+_FAR_SIGHTED = ("MountainCar-v0",)
+FAR = """explorer = bd.explorers.Controls(execution=bd.control.Mpc(5, 100))  # 50 steps see no way out
+"""
 CONTROLS = '''\
 """{what}: {env}.
 

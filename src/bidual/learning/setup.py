@@ -24,7 +24,6 @@ from bidual.learning.outputs import (
 from bidual.learning.states import check_unnumbered
 from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
 from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
-from bidual.planners.control import Mpc
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import AbstractFeatures, Computed, fourier
 from bidual.problem.modelling import Problem
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 # The model of vectors where none is declared: what is not in the units of anybody is in those of what is seen.
 VECTORS = KNR(fourier(256, 1.5, scales="seen"), ridge=1e-4)
-_FAR = Mpc(5, 100)  # good paths may earn nothing for long: a car has to swing back first
 
 # Explorers by the names that declarations give them.
 _EXPLORERS = {"alternating": Alternating, "optimistic": Optimistic, "controls": Controls}
@@ -124,18 +122,13 @@ def set_up(
     program = with_planner_resolution(problem.program(), knowledge.pieces)
     linear = collect_functionals(problem, program, knowledge)
     curved = construct_corners(program, knowledge)
-    explorer = explorer or default_explorer(model)
+    explorer = explorer or _EXPLORERS[model.default_explorer]()
     return LearnSetup(problem, program, world, explorer, knowledge, linear, curved, split, seed)
 
 
 def default_model(problem: Problem) -> Declaration:
     """Return the model for a problem that names none: counts or, where signals are of vectors, a regression."""
     return VECTORS if isinstance(problem.embedding.features, Computed) else Tabular()
-
-
-def default_explorer(model: Declaration) -> AbstractExplorer[Any]:
-    """Return the explorer of a model; that of the default for vectors plans further ahead than others."""
-    return Controls(execution=_FAR) if model is VECTORS else _EXPLORERS[model.default_explorer]()
 
 
 def _prepare_control(
@@ -153,7 +146,7 @@ def _prepare_control(
             "a regulator plans with signals that it can compute: give them as functions written in JAX, "
             "bd.features.computed(cost=lambda obs, control, next_obs: ...)"
         )
-    explorer = default_explorer(model) if explorer is None else explorer
+    explorer = _EXPLORERS[model.default_explorer]() if explorer is None else explorer
     if not isinstance(explorer, Controls):
         raise ProblemError(f"{type(explorer).__name__} explores finite models; give bd.explorers.Controls(...)")
     world = _open_control(env, problem, features)
