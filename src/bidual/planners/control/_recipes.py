@@ -56,7 +56,7 @@ def read_signals(header: list[list[Any]], recipes: list[Recipe | None], given: C
             f"its controller plans again as it goes, with signals that are functions ({', '.join(missing)}), and "
             "functions are not stored in files: give the same ones again, "
             f"bd.load(path, features=bd.features.computed({names})). Signals written as text are stored, "
-            "bd.features.signal('cos(next_obs[0])', -1, 1); and other programs can run a policy of "
+            "bd.features.signal('cos(next_obs[0])', -1, 1). Other programs can run a policy of "
             "bd.control.Feedback(), which holds nothing but arrays"
         )
     chosen = [one for one in header if given is None or one[0] in given.names]
