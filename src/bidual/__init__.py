@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bidual.planners import control
     from bidual.problem import convex, features
     from bidual.problem.convex import check_convex
+    from bidual.problem.features.embedding import Embedding
     from bidual.problem.modelling import Problem
     from bidual.solving.pricing import Curve, price
     from bidual.solving.slater import Slater, slater
@@ -52,6 +53,7 @@ _HOME = {
     "CertificateError": "bidual._base.errors",
     "Check": "bidual.storage",
     "Curve": "bidual.solving.pricing",
+    "Embedding": "bidual.problem.features.embedding",
     "EnvError": "bidual._base.errors",
     "Evaluation": "bidual.learning.evaluate",
     "Grid": "bidual.world.mdp",
@@ -106,6 +108,7 @@ __all__ = [
     "CertificateError",
     "Check",
     "Curve",
+    "Embedding",
     "EnvError",
     "Evaluation",
     "Grid",

@@ -215,7 +215,8 @@ def test_bad_input_is_refused(build, message):
 
 # Wrong in type: the tests check types at every call, so these run as a user's script does, without that.
 MISTYPED = [
-    ("p.constrained(R, R)", "expected a TabularMDP, got ndarray"),
+    ("p.constrained(R, R)", "embedding; got ndarray"),
+    ("p.constrained('FrozenLake-v1', R)", "bd.envs.gymnasium_environment(env, horizon)"),
     ("p.constrained(MDP, R, [(C, 1)])", "limits must be a dictionary from names; got list"),
     ("p.constrained(MDP, R, {1: (C, 1)})", "limits: the name 1 is not text"),
     ("p.constrained(MDP, R, {'c': C})", "limit 'c' must be (signal, bound), (signal, '>=', bound) or a function"),
@@ -242,7 +243,7 @@ MISTYPED = [
     ("p.ball([0], 'a')", "the radius must be a number, at least 0; got 'a'"),
     ("p.fair(MDP, [R])", "groups must be a dictionary from names; got list"),
     ("p.fair(MDP, {'r': R}, weights=[1])", "weights must be a dictionary from names; got list"),
-    ("p.max_entropy(None)", "expected a TabularMDP, got NoneType"),
+    ("p.max_entropy(None)", "embedding; got NoneType"),
 ]  # fmt: skip
 SCRIPT = """
 import json

@@ -7,6 +7,9 @@ dictionary from name to one of
 * ``(signal, sense, bound)`` with sense ``"<="``, ``">="`` or ``"=="``;
 * a function from the embedding to a CVXPY constraint: ``lambda x: x.visits[-1, goal] >= 0.5``.
 
+They are written over a known model, over an environment of `bd.envs`, to be learned there, or over an embedding that is
+there already, whose parts are then the signals, by name.
+
 A signal is whatever ``mdp.embedding`` takes; a bound is a number or a ``cp.Parameter``.
 """
 

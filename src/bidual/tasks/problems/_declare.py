@@ -1,20 +1,25 @@
 """The common part of ready problems: one embedding for their own signals and those of the limits, and the limits."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import cvxpy as cp
 import numpy as np
 
-from bidual._base.errors import ModelError, ProblemError
+from bidual._base.errors import ProblemError
+from bidual.problem.features import Observed
+from bidual.problem.features import Signal as ComputedSignal
 from bidual.problem.features.embedding import Embedding
-from bidual.world.mdp import Signal, TabularMDP
+from bidual.tasks.problems._sources import Quantities, Source, embed
+from bidual.world.mdp import Signal
 
 Number = float | int | np.floating | np.integer
 Bound = Number | cp.Expression
 # CVXPY types the result of <= and == as possibly a plain bool.
 Written = cp.Constraint | bool
-Limit = tuple[Signal, Bound] | tuple[Signal, str, Bound] | Callable[[Embedding], Written]
+AnySignal = Signal | Observed | ComputedSignal | Callable[..., Any]
+Limit = tuple[AnySignal, Bound] | tuple[AnySignal, str, Bound] | Callable[[Embedding], Written]
 Limits = Mapping[str, Limit]
 
 _SENSES: dict[str, Callable[[cp.Expression, Bound], Written]] = {
@@ -29,24 +34,32 @@ _PARTS = ("total", "visits", "occupancy")  # names that mdp.embedding uses itsel
 class _SignalLimit(NamedTuple):
     """A limit on the expected total of a signal."""
 
-    signal: Signal
+    signal: AnySignal
     sense: str
     bound: Bound
 
 
-def declare(
-    mdp: TabularMDP, signals: Mapping[str, Signal], limits: Limits | None, *, visits: bool = False
-) -> tuple[Embedding, dict[str, Written]]:
-    """Create the embedding and the constraints by name.
+@final
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """What a problem is written over, with the constraints of its limits by name."""
 
-    Its first columns are `signals`, in order, then come those of the limits, then the visits of every state.
+    quantities: Quantities
+    constraints: dict[str, Written]
+
+
+def declare(
+    source: Source, signals: Mapping[str, AnySignal], limits: Limits | None, *, visits: bool = False
+) -> Declared:
+    """Create the embedding, or take the one that is there, and the constraints by name.
+
+    The first columns of a new one are `signals`, in order, then come those of the limits, then the visits of every
+    state.
     """
-    if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}")
     read = _read_all(limits)
     signal_limits = {name: limit for name, limit in read.items() if isinstance(limit, _SignalLimit)}
     for name in signal_limits:
-        if name in signals:
+        if name in signals and not isinstance(source, Embedding):
             raise ProblemError(
                 f"a signal and a limit are both called {name!r}: rename the limit, or limit that signal itself with "
                 f"limits={{...: lambda x: cp.sum(x.{name}) <= ...}}"
@@ -55,13 +68,8 @@ def declare(
     for name in _PARTS:
         if name in named:
             raise ProblemError(f"a signal cannot be called {name!r}: embeddings use that name; try {name}_signal")
-    x = mdp.embedding(total=False, visits=visits, occupancy=False, **named)
-    return x, {name: _write(x, name, limit) for name, limit in read.items()}
-
-
-def sum_over_time(part: cp.Expression) -> cp.Expression:
-    """Sum over the steps: a number for a signal, one per column for several."""
-    return cp.Sum(part, axis=0)  # the class, because CVXPY types the function as possibly a plain int
+    quantities = embed(source, named, visits=visits)
+    return Declared(quantities, {name: _write(quantities, name, limit) for name, limit in read.items()})
 
 
 def check_named(what: str, named: object) -> None:
@@ -117,7 +125,7 @@ def _describe(value: object) -> str:
     return f"{type(value).__name__} of shape {shape}" if shape else repr(value)
 
 
-def _write(x: Embedding, name: str, limit: _SignalLimit | Callable[[Embedding], Written]) -> Written:
+def _write(quantities: Quantities, name: str, limit: _SignalLimit | Callable[[Embedding], Written]) -> Written:
     if not isinstance(limit, _SignalLimit):
-        return limit(x)
-    return _SENSES[limit.sense](sum_over_time(getattr(x, name)), limit.bound)
+        return limit(quantities.x)
+    return _SENSES[limit.sense](quantities.total(name), limit.bound)

@@ -13,9 +13,10 @@ from bidual._base.spelling import list_possible
 from bidual.problem.features import Psi
 from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling import Problem
-from bidual.tasks.problems._declare import Limits, declare, merge, sum_over_time
+from bidual.tasks.problems._declare import AnySignal, Limits, declare, merge
 from bidual.tasks.problems._sets import ConvexSet, list_constraints
-from bidual.world.mdp import Signal, TabularMDP, find_reachable
+from bidual.tasks.problems._sources import Quantities, Source, known_model, sum_over_time
+from bidual.world.mdp import TabularMDP, find_reachable
 
 Episode = Sequence[Sequence[int]] | Sequence[tuple[int, int]] | Int[np.ndarray, "n 2"]
 Demonstrations = Sequence[Episode] | Int[np.ndarray, "episodes n 2"]
@@ -96,13 +97,13 @@ _DISTANCES: dict[str, Callable[[cp.Expression], cp.Expression]] = {
 
 
 def apprenticeship(
-    mdp: TabularMDP,
+    mdp: Source,
     expert: ArrayLike | Demonstrations,
     *,
     distance: Distance = "l2",
     by_step: bool = False,
     limits: Limits | None = None,
-    **signals: Signal,
+    **signals: AnySignal,
 ) -> Problem:
     """Apprenticeship: come as close as possible to what an expert does.
 
@@ -112,7 +113,7 @@ def apprenticeship(
     state.
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says; demonstrations need a model.
         expert: the expert's embedding: one number per signal, or per state. Or demonstrations: a sequence of episodes,
             each a sequence of (state, action) pairs, which are averaged. An episode that is shorter than the horizon
             counts nothing after its end; in a model from Gymnasium it stays in the added state.
@@ -121,26 +122,32 @@ def apprenticeship(
         limits: the constraints by name, as the module says.
         **signals: the signals by name.
     """
-    x, constraints = declare(mdp, signals, limits, visits=not signals)
-    compared = _select_compared(x, signals, by_step)
+    declared = declare(mdp, signals, limits, visits=not signals)
+    x, compared = declared.quantities.x, _select_compared(declared.quantities, signals, by_step)
     if is_demonstrations(expert):
-        demonstrated_embedding = read_demonstrations(mdp, x.features.stage(mdp.successors), expert)[
+        model = known_model(mdp)
+        if model is None:
+            raise ProblemError(
+                "demonstrations are averaged over the states of a known model: over an environment or an embedding "
+                "give the expert's embedding, one number for each signal or state"
+            )
+        demonstrated = read_demonstrations(model, x.features.stage(model.successors), expert)[
             :, _collect_columns(x, signals)
         ]
-        target = demonstrated_embedding if by_step else demonstrated_embedding.sum(axis=0)
+        target = demonstrated if by_step else demonstrated.sum(axis=0)
     else:
         target = _embed_episodes(expert, compared.shape)
-    return Problem(cp.Minimize(_compute_distance(distance, compared - target)), constraints)
+    return Problem(cp.Minimize(_compute_distance(distance, compared - target)), declared.constraints)
 
 
 def feasibility(
-    mdp: TabularMDP,
+    mdp: Source,
     convex_set: ConvexSet,
     *,
     distance: Distance = "l2",
     by_step: bool = False,
     limits: Limits | None = None,
-    **signals: Signal,
+    **signals: AnySignal,
 ) -> Problem:
     """Feasibility: come as close as possible to a convex set; the optimum is 0 where a policy reaches it.
 
@@ -150,7 +157,7 @@ def feasibility(
     every state.
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says.
         convex_set: `box`, `ball`, `polyhedron` or `hull`, or a function from a CVXPY variable of the embedding's shape
             to constraints on it: ``lambda v: [v >= 0, cp.sum(v) <= 1]``.
         distance: "l2", "l1", "linf" or "squared" (the sum of squares).
@@ -158,25 +165,30 @@ def feasibility(
         limits: the constraints by name, as the module says.
         **signals: the signals by name.
     """
-    x, constraints = declare(mdp, signals, limits, visits=not signals)
-    compared = _select_compared(x, signals, by_step)
+    declared = declare(mdp, signals, limits, visits=not signals)
+    compared = _select_compared(declared.quantities, signals, by_step)
     v = cp.Variable(compared.shape, name="point")
     return Problem(
-        cp.Minimize(_compute_distance(distance, compared - v)), merge(list_constraints(convex_set, v), constraints)
+        cp.Minimize(_compute_distance(distance, compared - v)),
+        merge(list_constraints(convex_set, v), declared.constraints),
     )
 
 
-def _collect_columns(x: Embedding, signals: Mapping[str, Signal]) -> slice:
+def _collect_columns(x: Embedding, signals: Mapping[str, AnySignal]) -> slice:
     """Return the features to compare: the first ones are the signals, the last ones the visits."""
     d = x.features.dimension
     return slice(0, len(signals)) if signals else slice(d - x.visits.shape[1], d)
 
 
-def _select_compared(x: Embedding, signals: Mapping[str, Signal], by_step: bool) -> cp.Expression:
+def _select_compared(quantities: Quantities, signals: Mapping[str, AnySignal], by_step: bool) -> cp.Expression:
     if not isinstance(by_step, bool):
         raise ProblemError(f"by_step is True or False; got {by_step!r}")
-    entries = x[:, _collect_columns(x, signals)]
-    return entries if by_step else sum_over_time(entries)
+    if by_step and quantities.x.total:
+        raise ProblemError(
+            "by_step=True compares steps, but the embedding is summed over time: make it with total=False"
+        )
+    entries = quantities.entries(tuple(signals)) if signals else quantities.visits()
+    return entries if by_step or quantities.x.total else sum_over_time(entries)
 
 
 def _compute_distance(name: str, difference: cp.Expression) -> cp.Expression:
@@ -202,18 +214,20 @@ def _embed_episodes(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray,
     return numbers
 
 
-def max_entropy(mdp: TabularMDP, *, limits: Limits | None = None) -> Problem:
+def max_entropy(mdp: Source, *, limits: Limits | None = None) -> Problem:
     """Exploration: maximise the entropy of the time-averaged law of the state.
 
     ``max_entropy(mdp, limits={"pits": (pits, 0.3)})``. The largest conceivable value is log n, where n states can be
     reached at all: then all of them are visited equally often.
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says.
         limits: the constraints by name, as the module says; there is ``x.visits`` for functions.
     """
-    x, constraints = declare(mdp, {}, limits, visits=True)
-    states = np.flatnonzero(find_reachable(mdp))
-    law = sum_over_time(x.visits[:, states]) / mdp.horizon
+    declared, model = declare(mdp, {}, limits, visits=True), known_model(mdp)
+    x, visits = declared.quantities.x, declared.quantities.visits()
+    states = np.arange(visits.shape[-1]) if model is None else np.flatnonzero(find_reachable(model))
+    law = (visits[states] if x.total else sum_over_time(visits[:, states])) / x.horizon
     # Entropy as log n minus the divergence from uniform: the cone solver gives up on sums of entr at laws near 0.
-    return Problem(cp.Maximize(np.log(states.size) - cp.sum(cp.kl_div(law, 1 / states.size))), constraints)
+    objective = np.log(states.size) - cp.sum(cp.kl_div(law, 1 / states.size))
+    return Problem(cp.Maximize(objective), declared.constraints)

@@ -8,52 +8,43 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual.problem.modelling import Problem
-from bidual.tasks.problems._declare import (
-    Limits,
-    Number,
-    Written,
-    check_named,
-    declare,
-    is_number,
-    merge,
-    sum_over_time,
-)
-from bidual.world.mdp import Signal, TabularMDP
+from bidual.tasks.problems._declare import AnySignal, Limits, Number, Written, check_named, declare, is_number, merge
+from bidual.tasks.problems._sources import Source
 
 Of = Callable[[cp.Expression], cp.Expression | Number]
 Limited = Callable[[cp.Expression], cp.Expression | Written]
 
 
-def constrained(mdp: TabularMDP, objective: Signal, limits: Limits | None = None, *, maximise: bool = True) -> Problem:
+def constrained(mdp: Source, objective: AnySignal, limits: Limits | None = None, *, maximise: bool = True) -> Problem:
     """The classic constrained problem: as much reward as possible within budgets.
 
     ``constrained(mdp, reward, {"damage": (damage, 0.1), "served": (served, ">=", 3)})``
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says.
         objective: the signal whose expected total counts, ``x.objective`` in the embedding.
         limits: the constraints by name, as the module says.
         maximise: False to minimise instead.
     """
-    x, constraints = declare(mdp, {"objective": objective}, limits)
-    return Problem(_optimise(sum_over_time(x.objective), maximise), constraints)
+    declared = declare(mdp, {"objective": objective}, limits)
+    return Problem(_optimise(declared.quantities.total("objective"), maximise), declared.constraints)
 
 
 def multi_objective(
-    mdp: TabularMDP,
+    mdp: Source,
     h1: Of,
     h2: Limited | Mapping[str, Limited] | None = None,
     *,
     maximise: bool = False,
     limits: Limits | None = None,
-    **signals: Signal,
+    **signals: AnySignal,
 ) -> Problem:
     """Several objectives: minimise h1 of the expected totals subject to h2 of them at most 0.
 
     ``multi_objective(mdp, lambda y: cp.norm(y - [5, 1]), lambda y: y[1] - y[0], reward=reward, effort=effort)``
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says.
         h1: a convex function of the vector of totals, in the order of `signals`.
         h2: what must be at most 0: one such function, whose constraint is called "h2", or several by name. A function
             may also give a constraint: ``lambda y: y[0] >= 2``.
@@ -63,15 +54,16 @@ def multi_objective(
     """
     if not signals:
         raise ProblemError("multi_objective needs at least one signal by name, for example reward=r, effort=e")
-    x, constraints = declare(mdp, signals, limits)
-    y = sum_over_time(x[:, : len(signals)])
+    declared = declare(mdp, signals, limits)
+    y = declared.quantities.totals(tuple(signals))
     objective = _optimise(_require_scalar(_call("h1", h1, y)), maximise)
-    return Problem(objective, merge(_read_limited(h2, y), constraints), totals=tuple(signals))
+    names = tuple(declared.quantities.parts[name] for name in signals)
+    return Problem(objective, merge(_read_limited(h2, y), declared.constraints), totals=names)
 
 
 def fair(
-    mdp: TabularMDP,
-    groups: Mapping[str, Signal],
+    mdp: Source,
+    groups: Mapping[str, AnySignal],
     *,
     weights: Mapping[str, Number] | None = None,
     limits: Limits | None = None,
@@ -81,7 +73,7 @@ def fair(
     ``fair(mdp, {"north": reward_north, "south": reward_south})``
 
     Args:
-        mdp: the model.
+        mdp: the model, an environment or an embedding, as the module says.
         groups: the reward of each group, a signal by name.
         weights: a positive number for each group, by which its total is multiplied; 1 by default.
         limits: the constraints by name, as the module says.
@@ -89,11 +81,11 @@ def fair(
     check_named("groups", groups)
     if not groups:
         raise ProblemError('fair needs at least one group, for example {"north": reward_north}')
-    x, constraints = declare(mdp, groups, limits)
-    totals = sum_over_time(x[:, : len(groups)])
-    return Problem(
-        cp.Maximize(cp.min(cp.multiply(_check_weights(groups, weights), totals))), constraints, totals=tuple(groups)
-    )
+    declared = declare(mdp, groups, limits)
+    totals = declared.quantities.totals(tuple(groups))
+    worst = cp.min(cp.multiply(_check_weights(groups, weights), totals))
+    names = tuple(declared.quantities.parts[name] for name in groups)
+    return Problem(cp.Maximize(worst), declared.constraints, totals=names)
 
 
 def _optimise(expression: cp.Expression, maximise: bool) -> cp.Minimize | cp.Maximize:
@@ -138,7 +130,9 @@ def _require_at_most_zero(name: str, value: cp.Expression | Written | Number) ->
     return value <= 0
 
 
-def _check_weights(groups: Mapping[str, Signal], weights: Mapping[str, Number] | None) -> Float[np.ndarray, "groups"]:
+def _check_weights(
+    groups: Mapping[str, AnySignal], weights: Mapping[str, Number] | None
+) -> Float[np.ndarray, "groups"]:
     """Return the weights of the groups, 1 where none are given."""
     if weights is None:
         return np.ones(len(groups))
