@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import cvxpy as cp
 import gymnasium
@@ -13,7 +14,9 @@ import pytest
 import bidual as bd
 from bidual import cli
 from bidual._base.keys import Draw, Purpose
+from bidual.learning.runs._restored import _check_met
 from bidual.learning.setup import set_up
+from bidual.learning.state import start_learn_state
 from bidual.world.envs import gymnasium_environment, parallel, processes
 from bidual.world.policies import DeterministicPolicy
 from tests.remote_envs import Rooms, name_room
@@ -194,6 +197,10 @@ def test_arrays_and_declarations_about_numbers_are_refused():
             fails(prize, model)
 
 
+def test_nothing_is_suggested_that_is_refused(learned):
+    assert not any("support" in one for one in learned.suggestions)
+
+
 def test_opened_environments_have_numbers_already():
     with pytest.raises(bd.ProblemError, match="a GymnasiumEnvironment has numbers already"):
         _learn(env=gymnasium_environment(Rooms(), H))
@@ -279,7 +286,15 @@ def test_a_state_goes_on_in_a_fresh_environment():
 
     with pytest.raises(bd.EnvError) as caught:
         _learn(env=Fails)
-    _same(_learn(), _learn(state=caught.value.state))
+    state = caught.value.state
+    _same(_learn(), _learn(state=state))
+    opened = gymnasium_environment(Rooms(), H, states_limit=LIMIT)
+    first = start_learn_state(set_up(_problem(), opened, None, None, delta=0.05, seed=3))
+    for met in (state.met[:1], (*state.met, *"abcdefgh"), (state.met[0], *state.met)):
+        with pytest.raises(ValueError, match="other observations than those that were counted"):
+            _check_met(replace(state, met=met))
+    _check_met(state)
+    _check_met(first)
 
 
 def test_stopping_early_evaluates_on_the_way():

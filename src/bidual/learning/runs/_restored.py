@@ -39,6 +39,7 @@ def check_state(learn_state: LearnState, first: LearnState) -> None:
     if not all(0 <= number < np.inf for number in numbers):
         raise ValueError("it has numbers of episodes, plans or seconds that are none")
     check_episodes(learn_state.pending, first.loop.knowledge)
+    _check_met(learn_state)
     _check_knowledge(loop.knowledge, first.loop.knowledge, loop.episodes)
     count = loop.episodes - len(learn_state.pending)
     _check_executed(learn_state.executed, first.executed, count)
@@ -52,6 +53,15 @@ def check_state(learn_state: LearnState, first: LearnState) -> None:
         raise ValueError(f"it does not have the values of {count} episodes")
     if any(not 0 <= one.episodes <= loop.episodes for one in learn_state.history):
         raise ValueError("it has bounds after episodes that were never run")
+
+
+def _check_met(learn_state: LearnState) -> None:
+    """Check that observations are as many as the states that were counted, no more than declared, and different."""
+    known, met = learn_state.loop.knowledge.counted, learn_state.met
+    grows = known is not None and not known.numbers_known
+    most, least = (known.shape[1] - 1, known.counts.count_met()) if known is not None and grows else (0, 0)
+    if not least <= len(met) <= most or len(set(met)) < len(met):
+        raise ValueError("it has other observations than those that were counted")
 
 
 def _check_knowledge(knowledge: AbstractKnowledge, first: AbstractKnowledge, episodes: int) -> None:

@@ -80,6 +80,11 @@ class AbstractCounted(AbstractKnowledge):
         """This knowledge: its states are numbered."""
         return self
 
+    @property
+    def numbers_known(self) -> bool:
+        """Whether something can be declared of single states, whose numbers are known beforehand."""
+        return True
+
     def find_policy_laws(self) -> Plausible | None:
         """Return the laws under each of which a single policy can be evaluated; None where they are too many."""
         return None

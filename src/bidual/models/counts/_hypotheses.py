@@ -39,7 +39,7 @@ def suggest_declarations(knowledge: AbstractCounted, names: Sequence[str]) -> It
 def _suggest_successors(knowledge: AbstractCounted) -> Iterator[Hypothesis]:
     """Suggest to declare successors, as they were seen; a state that was never left follows itself."""
     support = knowledge.counts.support
-    if not support.open:
+    if not (support.open and knowledge.numbers_known):
         return
     states = support.states.copy()
     states[..., 0] = np.where(support.sizes == 0, np.arange(len(states))[:, None], states[..., 0])

@@ -132,6 +132,11 @@ class Knowledge(AbstractCounted):
         """Whether the set is proved to hold the truth: every kind of set is."""
         return True
 
+    @property
+    def numbers_known(self) -> bool:
+        """Whether states have numbers before they are met."""
+        return not self.met
+
     def to_environment_policy(self, policy: TablePolicy) -> TablePolicy:
         """Return the policy; where states are numbered as they are met, with one row for all that were not met.
 
