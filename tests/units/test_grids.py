@@ -131,5 +131,5 @@ def test_a_file_may_define_the_map(tmp_path):
         assert target.grid is not None
         assert target.grid.shape == (2, 2)
     path.write_text(path.read_text() + "grid = 3\n")
-    with pytest.raises(bd.TaskError, match=r"'grid' must be a bidual\.Grid; it is a int"):
+    with pytest.raises(bd.TaskError, match=r"'grid' must be a bidual\.Grid; got int"):
         load_target(str(path), [])
