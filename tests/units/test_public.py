@@ -17,7 +17,11 @@ NAMESPACES = {name: getattr(bd, name) for name in bd.__all__ if inspect.ismodule
 GUIDE = ROOT / "docs" / "extending.md"  # which uses the names that it adds
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {GUIDE}), *(ROOT / "examples").glob("*.py")]
 EVERYWHERE = {"bidual": bd, **NAMESPACES}
-TYPING_ONLY = {"Env": gymnasium.Env, "Figure": matplotlib.figure.Figure}  # imported for type checkers alone
+TYPING_ONLY = {
+    "Env": gymnasium.Env,
+    "VectorEnv": gymnasium.vector.VectorEnv,
+    "Figure": matplotlib.figure.Figure,
+}  # imported for type checkers alone
 PUBLIC = {id(getattr(module, name)) for module in EVERYWHERE.values() for name in module.__all__}
 
 

@@ -34,9 +34,12 @@ from bidual.world.envs import (
     Parallel,
     RichEnvironment,
     Simulator,
+    VectorEnvironment,
     control_environment,
     gymnasium_environment,
+    is_vector,
     rich_environment,
+    vector_environment,
 )
 from bidual.world.mdp import TabularMDP
 
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
 # The model of vectors where none is declared: what is not in the units of anybody is in those of what is seen.
 VECTORS = KNR(fourier(256, 1.5, scales="seen"), ridge=1e-4)
+
+_OVER_GYMNASIUM = GymnasiumEnvironment | Parallel | VectorEnvironment  # to whose states one is added
 
 # Explorers by the names that declarations give them.
 _EXPLORERS = {"alternating": Alternating, "optimistic": Optimistic, "controls": Controls}
@@ -212,10 +217,14 @@ def _open_environment(
             "model = bd.models.Latent(latents=4); or give the environment itself, with "
             "bd.learn(problem, env, states=lambda obs: int(obs[0] > 0), ...)"
         )
-    if isinstance(env, AbstractEnvironment) and not isinstance(env, GymnasiumEnvironment | Parallel):
+    if isinstance(env, AbstractEnvironment) and not isinstance(env, _OVER_GYMNASIUM):
         return env
-    opened = env if isinstance(env, AbstractEnvironment) else gymnasium_environment(env, problem.embedding.horizon)
+    opened = env if isinstance(env, AbstractEnvironment) else _open_gymnasium(env, problem.embedding.horizon)
     return opened.with_signals(features_over(opened, problem).observed)
+
+
+def _open_gymnasium(env: Any, horizon: int) -> GymnasiumEnvironment | VectorEnvironment:  # noqa: ANN401 - any object
+    return vector_environment(env, horizon) if is_vector(env) else gymnasium_environment(env, horizon)
 
 
 def _open_rich(
@@ -245,7 +254,7 @@ def _open_rich(
 def features_over(world: AbstractEnvironment, problem: Problem) -> AbstractFeatures:
     """Return the features of the problem over the states of an environment, the one that is added included."""
     features = problem.embedding.features
-    if not isinstance(world, GymnasiumEnvironment | Parallel):
+    if not isinstance(world, _OVER_GYMNASIUM):
         return features
     _, S, A = world.shape
     return features.with_end((problem.embedding.horizon, S, A))

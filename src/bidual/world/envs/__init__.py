@@ -10,6 +10,7 @@ from bidual.world.envs._processes import processes
 from bidual.world.envs._readings import Step
 from bidual.world.envs._rich import RichEnvironment, rich_environment
 from bidual.world.envs._simulator import Simulator
+from bidual.world.envs._vector import VectorEnvironment, is_vector, vector_environment
 
 __all__ = [
     "AbstractEnvironment",
@@ -21,9 +22,11 @@ __all__ = [
     "Simulator",
     "Step",
     "Submits",
+    "VectorEnvironment",
     "control_environment",
     "gymnasium_environment",
     "parallel",
     "processes",
     "rich_environment",
+    "vector_environment",
 ]

@@ -84,6 +84,11 @@ def call_step(env: Playable, action: Any, moment: CallSite) -> CallResult:  # no
     except FAILURES as error:
         remedy = "Correct the environment; reset with the same seed and the same actions it fails again"
         raise _call_error(f"env.step({action})", moment, error, remedy) from error
+    return read_step(answer, action, moment)
+
+
+def read_step(answer: object, action: object, moment: CallSite) -> CallResult:
+    """Check the answer to a step, and refuse an episode ended by a time limit."""
     obs, reward, terminated, truncated, info = _unpack_step(answer, moment)
     value = _read_reward(reward, action, moment)
     ended, cut = _read_flag("terminated", terminated, moment), _read_flag("truncated", truncated, moment)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bidual._base.errors import FAILURES, EnvError, ModelError
-from bidual.world.envs._calls import Playable
 from bidual.world.envs._remedies import describe_controls, describe_vectors
 from bidual.world.observations import (
     STATES_LIMIT,
@@ -41,6 +40,11 @@ def open_env(
         return env
     if callable(env):
         return _call_maker(env)
+    if hasattr(env, "num_envs"):
+        raise EnvError(
+            f"a {type(env).__name__} is a vector of environments, which is for states that are numbered "
+            "(bd.envs.vector_environment): give one environment, its name, or a function that makes it"
+        )
     raise EnvError(
         f"an environment must be a gymnasium.Env, or the name of one; got a {type(env).__name__}. "
         "A function that makes one will do as well; a known model goes to bd.envs.Simulator"
@@ -105,7 +109,7 @@ def _make(name: str, options: Mapping[str, object]) -> "Env[Any, Any]":
         raise EnvError(f"gymnasium cannot make {name!r}{given}: {type(error).__name__}: {error}") from error
 
 
-def number_actions(env: Playable) -> tuple[int, int]:
+def number_actions(env: object) -> tuple[int, int]:
     """Return the number of actions, and the first of them."""
     from gymnasium.spaces import Box, Discrete
 
@@ -121,7 +125,7 @@ def number_actions(env: Playable) -> tuple[int, int]:
 
 
 def number_states(
-    env: Playable, states: Callable[[Any], Any] | None, num_states: int | None, states_limit: int | None
+    env: object, states: Callable[[Any], Any] | None, num_states: int | None, states_limit: int | None
 ) -> Numbering:
     """Return the numbering of observations: that of a function, of a finite space, or in the order they are met."""
     if num_states is not None and (states is None or states_limit is not None):
