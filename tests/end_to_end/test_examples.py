@@ -25,11 +25,12 @@ CONTROLS = {  # begins their last line
     "reacher.py": "  effort       2 episodes",
     "drone.py": "after 30 steps the drone is ",
 }
+STORED = ("warehouse.py",)  # is interrupted, and goes on
 OWN = ("own_environment.py", "cartpole_learn.py", "parallel.py")  # environments made, cut into cells, or spread
 
 
 def test_every_example_is_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN, *CONTROLS}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OPTIMA, *DRAWS, *LEARNS, *OWN, *CONTROLS, *STORED}
 
 
 @pytest.mark.parametrize("name", keep_few(OPTIMA, 1))
@@ -77,6 +78,16 @@ def test_controls_of_gymnasium_are_learned(name, tmp_path):
     assert "objective    minimize" in process.stdout
     assert "no bound on what other policies can reach is claimed" in process.stdout
     assert process.stdout.splitlines()[-1].startswith(CONTROLS[name])
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_an_example_is_interrupted_and_goes_on(name, tmp_path):
+    command = [sys.executable, EXAMPLES / name, "40", "run"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("interrupted; going on from run\n")
+    assert "40 episodes of learning and 50 of evaluation" in process.stdout
+    assert re.search(r"after ten days of the loaded policy \d boxes are left$", process.stdout.strip())
 
 
 @pytest.mark.parametrize("name", LEARNS)
