@@ -124,8 +124,8 @@ def _draw_by_step(solution: Solution) -> "tuple[Figure, Axes]":
 
 
 def _write_chances(axes: "Axes", chance: Float[np.ndarray, "H S"]) -> None:
-    """Write the probability of the likeliest action, in per cent, where it is drawn at random."""
-    for h, s in np.argwhere((chance > 0) & (chance < _CERTAIN)):
+    """Write the probability of the likeliest action, in per cent, where that does not round to 100."""
+    for h, s in np.argwhere((chance > 0) & (chance < 0.995)):
         percent = f"{100 * chance[h, s]:.0f}%"
         axes.text(h, s, percent, ha="center", va="center", fontsize=7, weight="bold", color="black")
 
