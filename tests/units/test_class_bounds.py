@@ -186,6 +186,16 @@ def test_a_start_law_is_the_worst_within_its_ball():
         bound_least_over_class(model, pieces, theta * np.nan, theta, 1)
 
 
+def test_the_slack_of_a_start_is_that_of_the_worst_combination():
+    """After one law states are worth 1 and 3, after the other both 2: of an average over these less is lost."""
+    theta = np.array([[0.0], [1.0]])
+    model = build([np.stack([STAY, MIXED]), MIXED[None]], HALVES)
+    found = bound_least_over_class(model, pay(1.0, 3.0), theta, theta, 1)
+    sums = (2 * (6 + 2 + 8) + 1 + 1 + 4) * EPS * 3
+    lost = 8 * EPS * 2 + 4 * EPS * 1
+    assert found.error == pytest.approx((2 + 4) * EPS * 3 + lost + sums, rel=1e-9, abs=0.0)
+
+
 # Bounds on a given policy.
 
 

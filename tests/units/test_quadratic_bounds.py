@@ -227,7 +227,6 @@ def test_prices_are_searched_in_units_of_the_costs(monkeypatch):
     wide = LinearLaws(**{**vars(laws()), "signals": laws().signals[:1]})
     found = bound_least_over_laws(wide, THETA[:, :1], MAGNITUDE[:, :1], 1)
     assert np.log10(np.array(tried[:33]) / 28.0) == pytest.approx(np.arange(-8, 8.5, 0.5))
-
     assert len(tried) == 33 + 2 * 6
     assert found.value >= -0.5 / 2**6
     monkeypatch.setattr(_quadratic, "_prove_bound", lambda *_: tried.append(0) or Least(-np.inf, 0.0))
