@@ -12,7 +12,8 @@ from bidual.cli import main
 from bidual.cli._target import load_unknown
 from bidual.cli.new import VECTORS as VECTORS_BY_NAME
 from bidual.learning.setup import VECTORS, set_up
-from bidual.models import KNR, is_refitted
+from bidual.models import KNR
+from bidual.models.regression._scales import is_refitted
 from bidual.planners import control
 from bidual.problem.features import FourierMap, compute_features, computed, fourier, linear
 from tests.control_envs import Slider

@@ -86,6 +86,11 @@ def select_step(array: np.ndarray, h: int) -> np.ndarray:
     return array[0] if array.shape[0] == 1 else array[h]
 
 
+def has_finite_doubles(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Return whether an array consists of finite numbers in double precision and has a shape."""
+    return array.shape == shape and array.dtype == np.float64 and bool(np.isfinite(array).all())
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Successors:

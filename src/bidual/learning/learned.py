@@ -15,16 +15,13 @@ from bidual._base.names import Names
 from bidual._base.status import Status
 from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.curve import LearnedCurve, Limits
+from bidual.learning.description import list_learned_facts, summarise_learned
 from bidual.learning.outputs import Regret
-from bidual.learning.summary import Output, describe_constraint
+from bidual.learning.summary import Output
 from bidual.models import AbstractKnowledge, Candidates
-from bidual.solving.outcome import AbstractOutcome, Records, format_facts
+from bidual.solving.outcome import AbstractOutcome, Facts, Records, format_facts
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
-
-_MOST_LINES = 5  # of the short text of a result: values, constraints and what to do next
-_MOST_SUGGESTIONS = 2
-_MORE = "all with --verbose, .describe()"
 
 
 @final
@@ -237,65 +234,14 @@ class Learned(AbstractOutcome):
             return f"{self.status}: the episodes do not show yet that the policy keeps every constraint"
         return f"{self.status}: {self.status.message}"
 
-    def _summarise(self) -> list[tuple[str, str]]:
-        """At most seven lines: constraints without a line of their own share one."""
-        values, lines = [*self._describe_values(), *self._describe_totals()], self._describe_constraints()
-        following = [("next", text) for text in self.suggestions[:_MOST_SUGGESTIONS]]
-        following = following[: max(1, _MOST_LINES - len(values) - len(lines))]
-        room = max(_MOST_LINES - len(values) - len(following), 1)
-        if len(lines) > room:
-            left = self.constraints[room - 1 :]
-            worst = max(one.violation_upper for one in left)
-            bound = f"violated by at most {max(worst, 0.0):.3g}" if np.isfinite(worst) else "not all are bounded"
-            lines[room - 1 :] = [("constraint", f"{len(left)} more, {bound} ({_MORE})")]
-        count = len(self.assumptions)
-        assumes = f"{count} condition{'' if count == 1 else 's'}, at confidence {1 - self.delta:.6g} ({_MORE})"
-        return [*values, *lines, *following, ("assumes", assumes), ("effort", self._describe_effort())]
+    def _summarise(self) -> Facts:
+        return summarise_learned(self, self._describe_totals())
 
-    def _list_facts(self) -> list[tuple[str, str]]:
-        facts = [*self._describe_values(), *self._describe_constraints(), *self._describe_totals()]
-        facts += [("next", text) for text in self.suggestions]
-        facts += [("also", str(output)) for output in self.outputs[1:]]
-        facts += [("assumes", assumption) for assumption in self.assumptions]
-        facts += [] if self.candidates is None else [("candidates", f"{self.candidates} may still be true")]
-        facts += [("explored", self.exploration), ("effort", self._describe_effort())]
-        return facts
-
-    def _describe_values(self) -> list[tuple[str, str]]:
-        conflict = [] if self.conflict is None else [("conflict", str(self.conflict))]
-        return [*conflict, ("objective", self._describe_objective()), ("certificate", self._describe_certificate())]
-
-    def _describe_constraints(self) -> list[tuple[str, str]]:
-        observed = self.outputs[0].constraints
-        return [("constraint", describe_constraint(one, observed[one.name])) for one in self.constraints]
+    def _list_facts(self) -> Facts:
+        return list_learned_facts(self, self._describe_totals())
 
     def _describe_totals(self) -> list[tuple[str, str]]:
         return [(label, f"{text} in the learned model") for label, text in super()._describe_totals()]
-
-    def _describe_objective(self) -> str:
-        own = self.outputs[0]
-        if not own.episodes:
-            return f"{self.sense}: {own.objective.value:.6g} in the learned model: no episode was spent on the policy"
-        left = "" if self.candidates is None else " and the candidates that are left"
-        return f"{self.sense}: {own.objective}, from {own.episodes} fresh episodes{left}"
-
-    def _describe_certificate(self) -> str:
-        """Write what no policy can beat, and how far from it the policy is at most."""
-        side, bound = ("above", self.upper) if self.sense == "maximize" else ("below", self.lower)
-        if bound is None:
-            return "no bound on what other policies can reach is claimed"
-        text = f"no policy that keeps the constraints can be {side} {bound:.6g}"
-        if self.gap is None:
-            return text
-        # A policy that may violate something may also be beyond the optimum.
-        what = "that" if self.status is Status.UNDECIDED else "optimal"
-        return f"{text}: the policy is at most {max(self.gap, 0.0):.3g} from {what}"
-
-    def _describe_effort(self) -> str:
-        return (
-            f"{self.episodes} episodes of learning and {self.evaluation_episodes} of evaluation, {self.plans} plans, "
-            f"{self.seconds:.1f} s, seed {self.seed}"
-        )
 
 
 def assign_to_variables(solution: Learned) -> Learned:

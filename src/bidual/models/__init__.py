@@ -32,7 +32,6 @@ from bidual.models.regression._knr import KNR, ControlKnowledge
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics, Regressed
 from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
-from bidual.models.regression._scales import find_fitted, is_refitted
 from bidual.problem.features import FourierMap
 
 __all__ = [

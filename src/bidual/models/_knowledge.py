@@ -1,7 +1,7 @@
 """The interface of knowledge: the state of a model while it is learned."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from bidual._base.types import Episode
@@ -70,6 +70,16 @@ class AbstractKnowledge(abc.ABC):
     @abc.abstractmethod
     def resume(self, now: "AbstractKnowledge") -> "AbstractKnowledge":
         """Return this stored knowledge with the failure probability of `now`; raise where the two do not match."""
+
+    @abc.abstractmethod
+    def check_restored(
+        self, first: "AbstractKnowledge", episodes: int, check_stored: "Callable[[AbstractCounted], None]"
+    ) -> None:
+        """Check this knowledge of a checkpoint against the one before the first of so many episodes.
+
+        What was declared is unchanged, and what was counted is that of so many episodes; `ValueError` if not.
+        `check_stored` is the check of knowledge in files.
+        """
 
     @abc.abstractmethod
     def assumptions(

@@ -97,9 +97,7 @@ def check_knowledge(knowledge: AbstractCounted) -> None:
     one, other = knowledge.counts, again.counts
     if one.episodes != other.episodes or not np.array_equal(one.pairs, other.pairs):
         raise ValueError("numbers of episodes and of pairs are not those of the transitions")
-    likelihoods = [known.likelihoods for known in (knowledge, again) if isinstance(known, ClassKnowledge)]
-    if likelihoods and not np.allclose(*likelihoods, rtol=1e-9, atol=1e-6):
-        raise ValueError("likelihoods are not those of the transitions")
+    knowledge.check_derived()
 
 
 def _read_linear(

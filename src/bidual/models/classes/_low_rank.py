@@ -166,6 +166,11 @@ class ClassKnowledge(AbstractCounted):
         """Return the knowledge for which these counts are all the evidence: likelihoods are functions of them."""
         return replace(self, counts=counts, likelihoods=compute_likelihoods(self.factors, counts))
 
+    def check_derived(self) -> None:
+        """Check that the likelihoods are those of the counts."""
+        if not np.allclose(self.likelihoods, compute_likelihoods(self.factors, self.counts), rtol=1e-9, atol=1e-6):
+            raise ValueError("likelihoods are not those of the transitions")
+
     def build_confidence_set(self) -> Plausible:
         """Return all combinations of candidates that may be true; raise where none is proved to be."""
         self._check_class()

@@ -1,7 +1,7 @@
 """Knowledge from counts of states and actions: all laws that may be true, and single ones to plan in."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -165,6 +165,28 @@ class AbstractCounted(AbstractKnowledge):
                 "declare stationary=... as it was then"
             )
         return replace(self, delta=now.delta)
+
+    def check_restored(
+        self, first: AbstractKnowledge, episodes: int, check_stored: "Callable[[AbstractCounted], None]"
+    ) -> None:
+        """Check the number of episodes, then the rest by the kind of knowledge."""
+        if first.counted is None:
+            raise ValueError("its declarations are not those of the model")
+        if self.counts.episodes != episodes:
+            raise ValueError(f"it counts {self.counts.episodes} episodes of {episodes}")
+        self.check_evidence(first.counted, check_stored)
+
+    def check_evidence(self, first: "AbstractCounted", check_stored: "Callable[[AbstractCounted], None]") -> None:
+        """Check that declared support and start law are those of `first`, then counts as if read from a file."""
+        now, then = self.counts.support, first.counts.support
+        same = [(now.absorbing, then.absorbing), (now.allowed, then.allowed), (self.initial, first.initial)]
+        same += [] if then.open else [(now.states, then.states)]
+        if now.open != then.open or not all(np.array_equal(one, other) for one, other in same):
+            raise ValueError("its declarations are not those of the model")
+        check_stored(self)
+
+    def check_derived(self) -> None:
+        """Check what is kept besides the counts and follows from them, here nothing; raise `ValueError`."""
 
     def at(self, counts: Counts) -> "AbstractCounted":
         """Return the knowledge for which these counts are all the evidence."""

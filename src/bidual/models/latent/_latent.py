@@ -1,6 +1,6 @@
 """`Latent`: few hidden states behind rich observations, found by EM and explored with optimism. A heuristic."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -112,8 +112,9 @@ class LatentKnowledge(AbstractCounted):
         family = self.reader.family
         return family.symbols if isinstance(family, Categorical) else None
 
-    def check(self) -> None:
+    def check_evidence(self, first: AbstractCounted, check_stored: Callable[[AbstractCounted], None]) -> None:
         """Check that observations, latents and counts fit together; raise `ValueError` where they do not."""
+        del first, check_stored  # support and counts are those of the decoder
         self.reader.check()
         if not np.array_equal(self.counts.starts, self.seen.starts):
             raise ValueError("its counts are not those of the latents")

@@ -6,7 +6,7 @@ import numpy as np
 
 from bidual.models.regression._linear_laws import LinearLaws
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.features import Computed
+from bidual.problem.features import Computed, LinearMap
 
 if TYPE_CHECKING:
     from bidual.models.regression._knr import ControlKnowledge
@@ -51,6 +51,22 @@ def list_assumptions(
         f"intervals of the policies' own episodes hold together with probability {1 - delta:.6g}, whatever the model"
     )
     return tuple(conditions)
+
+
+def explain_missing_bound(knowledge: "ControlKnowledge") -> str | None:
+    """Return why nothing bounds other policies, from what is declared and what happened; None where a bound is."""
+    declared = knowledge.declared
+    settings = (("noise", declared.noise), ("bound", declared.bound), ("first", declared.first))
+    absent = [name for name, value in settings if value is None]
+    if not isinstance(knowledge.phi, LinearMap) or knowledge.discrete:
+        return "heuristic planner"
+    if np.isfinite(knowledge.declared_box).any():
+        return "heuristic planner, and states are held to a box"
+    if absent:
+        return f"heuristic planner, and {' and '.join(absent)} of the linear model not declared"
+    if knowledge.moments.count < knowledge.episodes * knowledge.horizon:
+        return "heuristic planner, and episodes ended before their time"
+    return None
 
 
 def _describe_bound(knowledge: "ControlKnowledge", program: AbstractProgram, share: float) -> str:

@@ -1,6 +1,6 @@
 """`KNR`: kernelized nonlinear regulators, s' = s + W phi(s, u) + noise with W unknown (Algorithm 2 of the paper)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
@@ -15,18 +15,18 @@ from bidual._base.errors import EnvError, ModelError, ProblemError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge, Bound, BoundSolver
-from bidual.models.regression._describe import describe_signals, list_assumptions
+from bidual.models.regression._describe import describe_signals, explain_missing_bound, list_assumptions
 from bidual.models.regression._dynamics import Stage
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
 from bidual.models.regression._regressed import LearnedDynamics
 from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
+from bidual.models.regression._restored import check_regression
 from bidual.models.regression._scales import FITTED_IN, find_fitted, fit_scales, join_transitions
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import (
     AbstractMap,
     AbstractModelFeatures,
     Computed,
-    LinearMap,
     Pieces,
     compute_features,
     fourier,
@@ -251,6 +251,11 @@ class ControlKnowledge(AbstractKnowledge):
             )
         return replace(self, delta=now.delta)
 
+    def check_restored(self, first: AbstractKnowledge, episodes: int, check_stored: Callable[..., None]) -> None:
+        """Check declarations and sums; nothing of a regression is kept in files of counts."""
+        del check_stored
+        check_regression(self, first.controlled, episodes)
+
     @property
     def stage(self) -> Stage:
         """The control problem to plan for, from the first states of episodes."""
@@ -267,17 +272,7 @@ class ControlKnowledge(AbstractKnowledge):
     @property
     def missing(self) -> str | None:
         """The reason why there is no bound on other policies; None where there is one."""
-        declared = (("noise", self.declared.noise), ("bound", self.declared.bound), ("first", self.declared.first))
-        absent = [name for name, value in declared if value is None]
-        if not isinstance(self.phi, LinearMap) or self.discrete:
-            return "heuristic planner"
-        if np.isfinite(self.declared_box).any():
-            return "heuristic planner, and states are held to a box"
-        if absent:
-            return f"heuristic planner, and {' and '.join(absent)} of the linear model not declared"
-        if self.moments.count < self.episodes * self.horizon:
-            return "heuristic planner, and episodes ended before their time"
-        return None
+        return explain_missing_bound(self)
 
     @cached_property
     def laws(self) -> LinearLaws | None:
