@@ -26,6 +26,7 @@ _LARGE = 100_000  # entries of an array that are no small matter to copy
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Steps = TypeVar("Steps", np.ndarray, Array)
 
 
 def float64(function: Callable[P, T]) -> Callable[P, T]:
@@ -81,9 +82,9 @@ def place_on_device(array: np.ndarray) -> DeviceArray:
         return jax.device_put(array)
 
 
-def select_step(array: np.ndarray, h: int) -> np.ndarray:
+def select_step(array: Steps, h: int | Int[Array, ""]) -> Steps:
     """Return entry `h` of a leading time axis that may have length 1 (the same at every step)."""
-    return array[0] if array.shape[0] == 1 else array[h]
+    return cast("Steps", array[0] if array.shape[0] == 1 else array[h])
 
 
 def has_finite_doubles(array: np.ndarray, shape: tuple[int, ...]) -> bool:

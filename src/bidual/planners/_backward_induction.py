@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bidual._base.types import float64
+from bidual._base.types import float64, select_step
 from bidual.models import Known, Layout
 from bidual.planners._base import AbstractSoftPlanner, Plan
-from bidual.planners._passes import Cost, compute_stage_cost, expect_next, select_actions, select_step
+from bidual.planners._passes import Cost, compute_stage_cost, expect_next, select_actions
 
 
 @final

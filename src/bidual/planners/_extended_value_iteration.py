@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bidual._base.types import float64
+from bidual._base.types import float64, select_step
 from bidual.models import Arrivals, LawRows, Layout, Rectangular
 from bidual.planners._base import AbstractPlanner, Plan
-from bidual.planners._passes import Cost, compute_stage_cost, select_actions, select_step
+from bidual.planners._passes import Cost, compute_stage_cost, select_actions
 from bidual.planners._rows import choose_cheapest
 
 

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bidual._base.types import select_step
+
 # Up to this many actions a loop over them is unrolled; beyond, compiling costs more than it saves.
 UNROLL = 16
 
@@ -25,11 +27,6 @@ def compute_stage_cost(psi: Float[Array, "steps d A R"], cost: Cost, h: Int[Arra
     if cost.visits is not None:
         pay = pay + cost.visits[h][None]
     return pay if cost.pairs is None else pay + cost.pairs[h]
-
-
-def select_step(array: Array, h: Int[Array, ""]) -> Array:
-    """Return entry h of a time axis that may have length 1."""
-    return array[0] if array.shape[0] == 1 else array[h]
 
 
 def expect_next(
