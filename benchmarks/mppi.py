@@ -36,7 +36,7 @@ from pytorch_mppi import MPPI  # pyright: ignore[reportMissingImports]
 from bidual.models import Simulated
 from bidual.planners.control import Exponential, Receding, Sampling
 from bidual.problem.features import computed
-from bidual.problem.features._cosine import compute_cosine
+from bidual.problem.features._phi import compute_cosine
 
 RESULTS = Path(__file__).parent / "results" / "mppi.json"
 REPEATS, STEPS = 3, 30

@@ -32,7 +32,7 @@ from jaxtyping import Array, Float
 from bidual.models import Ellipsoid, LearnedDynamics, Regressed, compute_posterior, find_outer_ellipsoid, start_moments
 from bidual.planners.control import AbstractOptimism, Bonus, Hallucinated, Mean
 from bidual.problem.features import compute_features, fourier
-from bidual.problem.features._cosine import compute_cosine
+from bidual.problem.features._phi import compute_cosine
 
 RESULTS = Path(__file__).parent / "results" / "regulators.json"
 REPEATS, CALLS = 3, 40

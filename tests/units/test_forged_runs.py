@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bidual as bd
+from bidual.learning.runs._checkpoints import Schedule
 from bidual.learning.runs._evaluation import StoredEvaluation
-from bidual.learning.runs._schedule import Schedule
 from bidual.learning.session import evaluate_policy
 from bidual.learning.setup import set_up
 from bidual.problem.features import computed, fourier, observed, signal, signals

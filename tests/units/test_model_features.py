@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import bidual as bd
 from bidual._base.types import float64
 from bidual.problem.features import AbstractModelFeatures, compute_features, fourier, linear, mapped, read_features
-from bidual.problem.features._cosine import COSINE_ERROR, compute_cosine
+from bidual.problem.features._phi import COSINE_ERROR, compute_cosine
 
 N, M = 3, 2
 RNG = np.random.default_rng(0)

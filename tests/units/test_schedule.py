@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bidual.learning.runs._schedule import Schedule
+from bidual.learning.runs._checkpoints import Schedule
 
 
 class Clock:

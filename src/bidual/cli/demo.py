@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual.cli._folders import make_folder
+from bidual.cli._files import make_folder
 from bidual.cli._options import Options, load_declared
 from bidual.cli._output import show
 from bidual.cli.learn import learn_with_progress

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bidual._base.errors import EnvError, TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
-from bidual.cli._folders import make_folder
+from bidual.cli._files import make_folder
 from bidual.cli._history import write_history
 from bidual.cli._options import (
     Options,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
-from bidual.cli._folders import make_folder
+from bidual.cli._files import make_folder
 from bidual.cli._output import report, show
 from bidual.cli._stored import conclude_run, read_trusted_options
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bidual.cli._folders import make_folder
+from bidual.cli._files import make_folder
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:

@@ -18,17 +18,19 @@ from bidual.models import (
     AbstractCounted,
     ClassKnowledge,
     Counts,
+    Factors,
     Knowledge,
     LinearKnowledge,
     Support,
+    check_laws,
     check_phi,
     compute_likelihoods,
     find_learnable_rows,
+    list_class_support,
 )
 from bidual.problem.features import Observed, Pieces
 from bidual.storage._arrays import StoredArrays, require_type
 from bidual.storage._check import MALFORMED
-from bidual.storage._factors import restore_factors
 from bidual.world.mdp import check_initial
 
 
@@ -77,7 +79,7 @@ def restore_knowledge(
         return Knowledge(*known, delta, header["set"])
     if len(counts.pairs) != shape[0]:
         raise ValueError("a class needs counts for every step")
-    factors = restore_factors(header["class"], stored, shape, support)
+    factors = _restore_factors(header["class"], stored, shape, support)
     if header["collection"] not in COLLECTIONS:
         raise ValueError(f"there is no collection {header['collection']!r}")
     share = require_type(float, header["delta"])
@@ -207,3 +209,29 @@ def _are_possible(counts: Counts, one: Observed, sums: Float[np.ndarray, "S A K"
     room = 4 * np.finfo(np.float64).eps * n * n * max(abs(one.low), abs(one.high))
     nothing = counts.support.absorbing[:, None, None] & (sums == 0)  # the value after the end of an episode
     return nothing | ((sums >= n * one.low - room) & (sums <= n * one.high + room))
+
+
+def _restore_factors(
+    numbers: Any,  # noqa: ANN401 - JSON
+    stored: StoredArrays,
+    shape: tuple[int, int, int],
+    support: Support,
+) -> tuple[Factors, ...]:
+    """Restore the candidates of every step, checked like those that a user gives."""
+    H, S, A = shape
+    numbers = [require_type(int, number) for number in numbers]
+    if len(numbers) != H:
+        raise ValueError("a class needs the number of a list of candidates for every step")
+    lists = {}
+    for number in set(numbers):
+        phis = stored.numbers(f"phis_{number}", None, S, A, None)
+        mus = stored.numbers(f"mus_{number}", None, None, S)
+        if not (len(phis) and len(mus)):
+            raise ValueError("a class needs at least one candidate for each factor")
+        lists[number] = Factors(phis, mus)
+        check_laws(lists[number], support.allowed, "")
+    factors = tuple(lists[number] for number in numbers)
+    ends = np.flatnonzero(support.absorbing)
+    if not np.array_equal(list_class_support(factors, ends, support.allowed).states, support.states):
+        raise ValueError("the successors are not those that the candidates hold possible")
+    return factors

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidual._base.errors import BidualError, TaskError
-from bidual.cli._folders import make_folder
+from bidual.cli._files import make_folder
 from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._output import report, show
 

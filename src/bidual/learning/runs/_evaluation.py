@@ -13,8 +13,8 @@ from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
 from bidual._base.types import Episode
 from bidual.learning.outputs import run_fresh_episodes
+from bidual.learning.runs._checkpoints import Schedule
 from bidual.learning.runs._episodes import check_actions, check_episodes
-from bidual.learning.runs._schedule import Schedule
 from bidual.models import AbstractKnowledge
 from bidual.storage import digest_policy
 from bidual.world.envs import AbstractEnvironment

@@ -1,11 +1,13 @@
-"""One process per run: a file lock, which the system releases when the process ends, however it ends."""
+"""One process per run: a file lock, which the system releases when the process ends, however it ends.
+
+Files that are open may no longer be where they were opened: deleted, renamed or replaced.
+"""
 
 import os
 import time
 from pathlib import Path
 
 from bidual._base.errors import BusyError
-from bidual.learning.runs._presence import leads_to
 
 FILE = "lock"
 _PATIENCE = 0.5  # seconds: a process that only tests the lock holds it for a moment
@@ -75,3 +77,11 @@ def _try_lock(descriptor: int, *, alone: bool = True) -> bool:
     except OSError:
         return False
     return True
+
+
+def leads_to(path: Path, opened: os.stat_result) -> bool:
+    """Return whether a path leads to an open file, from what the system says of that."""
+    try:
+        return os.path.samestat(path.stat(), opened)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -1,22 +1,28 @@
-"""The file of the database: its tables, its versions, and how it is opened to write and to read.
+"""The file of the database: its tables, its versions, how it is opened to write and to read, and its checksums.
 
-Version 1 had no checksums. It is brought up to date by whoever writes to it first; readers take it as it is.
+A bit that flips on a disk changes no number silently: rows have checksums. They notice accidents, not intentions:
+whoever can write the file can compute them. Version 1 had none. It is brought up to date by whoever writes to it first;
+readers take it as it is.
 """
 
+import hashlib
 import os
 import shutil
 import sqlite3
+import struct
 import tempfile
+import zlib
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 from bidual._base.errors import RunError
-from bidual.learning.runs._seals import digest_entry, seal, seed_series
 
 FILE = "bidual.sqlite"
 PATIENCE = 60.0  # seconds to wait for another writer
 _MARK, _FORMAT, _UNSEALED = 0x62694475, 2, 1  # SQLite's own places for "whose file is this" and "of which version"
 _LONGEST = 1 << 24  # bytes of a text in the database
+_NUMBER = struct.Struct("<qd")  # of a series: episode and value
 _TABLES = {
     "runs": "CREATE TABLE runs (name TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL, "
     "status TEXT NOT NULL, episodes INTEGER NOT NULL, manifest TEXT NOT NULL, result TEXT, "
@@ -177,3 +183,28 @@ def _add_seals(base: sqlite3.Connection) -> None:
     base.execute(f"INSERT INTO runs SELECT {row}, {count}, digest({row}, {count}) FROM old_runs")
     for name in ("runs", "metrics"):
         base.execute(f"DROP TABLE old_{name}")
+
+
+def seed_series(run: str, name: str) -> int:
+    """Return where the seals of a series begin: a number under another name fails its seal."""
+    return zlib.crc32(f"{run}\0{name}".encode(errors="replace"))
+
+
+def seal(seed: int, episode: int, value: float) -> int:
+    """Return the checksum of a number of a series."""
+    return zlib.crc32(_NUMBER.pack(episode, value), seed)
+
+
+def is_sealed(seed: int, episode: object, value: object, found: object) -> bool:
+    """Return whether a row is as it was written, whatever types a damaged one has."""
+    if not (type(episode) is int and type(value) is float and type(found) is int):
+        return False
+    try:
+        return seal(seed, episode, value) == found
+    except (struct.error, OverflowError):
+        return False
+
+
+def digest_entry(entry: Sequence[object]) -> str:
+    """Return the checksum of a run's row."""
+    return hashlib.sha256(repr(tuple(entry)).encode(errors="replace")).hexdigest()[:32]

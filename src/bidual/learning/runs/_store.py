@@ -23,9 +23,17 @@ from jaxtyping import Float, Int
 from bidual._base.errors import RunError
 from bidual._base.limits import read_json
 from bidual.learning.metrics import PROGRESS_METRICS, Metric
-from bidual.learning.runs._presence import leads_to
-from bidual.learning.runs._schema import FILE, PATIENCE, open_reader, open_writer
-from bidual.learning.runs._seals import digest_entry, is_sealed, seal, seed_series
+from bidual.learning.runs._lock import leads_to
+from bidual.learning.runs._schema import (
+    FILE,
+    PATIENCE,
+    digest_entry,
+    is_sealed,
+    open_reader,
+    open_writer,
+    seal,
+    seed_series,
+)
 
 _ROW = "name, created, updated, status, episodes, manifest, result"
 _LOG = logging.getLogger("bidual.runs")

@@ -15,7 +15,7 @@ from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
-from bidual.learning.runs._checkpoints import Checkpoints
+from bidual.learning.runs._checkpoints import Checkpoints, Schedule
 from bidual.learning.runs._evaluation import FILE as EVALUATION
 from bidual.learning.runs._evaluation import StoredEvaluation
 from bidual.learning.runs._lock import FILE as LOCK
@@ -31,7 +31,6 @@ from bidual.learning.runs._manifest import (
 from bidual.learning.runs._policies import FOLDER as POLICIES
 from bidual.learning.runs._reading import is_result_of
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
-from bidual.learning.runs._schedule import Schedule
 from bidual.learning.runs._store import Store
 from bidual.learning.runs._tensorboard import Board
 from bidual.learning.state import LearnState
