@@ -122,16 +122,16 @@ def _resident(key):
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
 
 
-def _measure(call):
+def measure(call):
     """Return the error of a call, and the megabytes that it took beyond those at its start."""
     Path("/proc/self/clear_refs").write_text("5")
     before = _resident("VmRSS")
     try:
         call()
-        said = "nothing"
+        outcome = "nothing"
     except Exception as error:
-        said = type(error).__name__
-    return said, _resident("VmHWM") - before
+        outcome = type(error).__name__
+    return outcome, _resident("VmHWM") - before
 
 
 def _verify_alone(path):
@@ -149,30 +149,31 @@ def measure_all(folder, which):
 
     bd.check(GOLDEN / "corrective.bidual")  # imports everything
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-    told = {}
-    for name, write in _chosen(ARCHIVES, which):
+    found = {}
+    for name, write in choose(ARCHIVES, FEW, which):
         path = folder / "hostile.bidual"
         write(path)
         assert path.stat().st_size < 1.1 * SIZE, (name, path.stat().st_size)
-        told[f"check {name}"] = _measure(lambda path=path: bd.check(path))
-        told[f"load {name}"] = _measure(lambda path=path: bd.load(path))
-        told[f"alone {name}"] = _measure(lambda path=path: _verify_alone(path))
-        told[f"exact {name}"] = _measure(lambda path=path: check.run(Namespace(exact=True, solution=path, target=None)))
-    for name, text in _chosen(MANIFESTS, which):
+        found[f"check {name}"] = measure(lambda path=path: bd.check(path))
+        found[f"load {name}"] = measure(lambda path=path: bd.load(path))
+        found[f"alone {name}"] = measure(lambda path=path: _verify_alone(path))
+        found[f"exact {name}"] = measure(lambda path=path: check.run(Namespace(exact=True, solution=path, target=None)))
+    for name, text in choose(MANIFESTS, FEW, which):
         (folder / "run").mkdir(exist_ok=True)
         (folder / "run" / "run.json").write_text(text())
-        told[f"run {name}"] = _measure(lambda: bd.runs.read(folder / "run"))
-    for name, change in _chosen(DATABASES, which):
+        found[f"run {name}"] = measure(lambda: bd.runs.read(folder / "run"))
+    for name, change in choose(DATABASES, FEW, which):
         copy = folder / name
         shutil.copytree(GOLDEN / "runs", copy)
         change(copy)
-        told[f"list {name}"] = _measure(lambda copy=copy: bd.runs.listed(copy))
-        told[f"table {name}"] = _measure(lambda copy=copy: bd.runs.read(copy))
-    print(json.dumps(told))
+        found[f"list {name}"] = measure(lambda copy=copy: bd.runs.listed(copy))
+        found[f"table {name}"] = measure(lambda copy=copy: bd.runs.read(copy))
+    print(json.dumps(found))
 
 
-def _chosen(files, which):
-    return [(name, make) for name, make in files.items() if which == "all" or name in FEW]
+def choose(files, few, which):
+    """Return the files to try, by name: all of them or those named in `few`."""
+    return [(name, make) for name, make in files.items() if which == "all" or name in few]
 
 
 if __name__ == "__main__":

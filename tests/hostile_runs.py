@@ -12,7 +12,7 @@ import numpy as np
 import bidual as bd
 from bidual.cli.sweep._spec import read_spec
 from tests.forgeries import read_parts, write_parts
-from tests.hostile import ARCHIVES, GOLDEN, SIZE, _measure
+from tests.hostile import ARCHIVES, GOLDEN, SIZE, choose, measure
 from tests.killed import RIVER
 
 MODEL = bd.models.Tabular(RIVER.mdp)
@@ -102,7 +102,7 @@ def measure_all(folder, which):
         bd.check(GOLDEN / f"{name}.bidual")
     resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
     found = {}
-    for name, change in _chosen(CHECKPOINTS, which):
+    for name, change in choose(CHECKPOINTS, FEW, which):
         shutil.rmtree(run)
         shutil.copytree(GOLDEN / "runs" / "corrective", run)
         newest = _newest(run, "checkpoints")
@@ -110,24 +110,20 @@ def measure_all(folder, which):
             if other != newest:
                 other.unlink()
         change(run)
-        found[f"finish {name}"] = _measure(lambda: _conclude(run))
+        found[f"finish {name}"] = measure(lambda: _conclude(run))
         if name in FEW:
-            found[f"resume {name}"] = _measure(lambda: _resume(run))
-    for name, (kind, manifest, arrays) in _chosen(FILES, which):
+            found[f"resume {name}"] = measure(lambda: _resume(run))
+    for name, (kind, manifest, arrays) in choose(FILES, FEW, which):
         path = folder / "hostile.bidual"
         shutil.copy(GOLDEN / f"{kind}.bidual", path)
         _change(path, manifest, read_parts(path)[1] | arrays)
         assert path.stat().st_size < 1.1 * SIZE, name
-        found[f"check {name}"] = _measure(lambda path=path: bd.check(path))
-        found[f"load {name}"] = _measure(lambda path=path: bd.load(path))
-    for name, text in _chosen(SPECS, which):
+        found[f"check {name}"] = measure(lambda path=path: bd.check(path))
+        found[f"load {name}"] = measure(lambda path=path: bd.load(path))
+    for name, text in choose(SPECS, FEW, which):
         (folder / "sweep.toml").write_text(text)
-        found[f"sweep {name}"] = _measure(lambda: read_spec(folder / "sweep.toml"))
+        found[f"sweep {name}"] = measure(lambda: read_spec(folder / "sweep.toml"))
     print(json.dumps(found))
-
-
-def _chosen(files, which):
-    return [(name, made) for name, made in files.items() if which == "all" or name in FEW]
 
 
 if __name__ == "__main__":

@@ -104,9 +104,6 @@ def test_the_makefile_explains_a_python_without_ensurepip(tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
-USERS_FILES = ()
-
-
 def test_paths_named_for_developers_exist():
     """In CONTRIBUTING and docs: files and folders in backticks, and tests by name."""
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
@@ -114,7 +111,7 @@ def test_paths_named_for_developers_exist():
         text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
         for name in re.findall(r"`([\w/]+\.py)`", text):
             places = [ROOT / name, ROOT / "src" / name, ROOT / "src" / "bidual" / name, ROOT / "tests" / name]
-            assert any(place.exists() for place in places) or name in USERS_FILES, f"{document.name}: {name}"
+            assert any(place.exists() for place in places), f"{document.name}: {name}"
         for name in re.findall(r"`(test_\w+)`", text):
             assert f"def {name}(" in tests, f"{document.name}: {name}"
 
