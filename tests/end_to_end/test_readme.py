@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import bidual as bd
 from tests.outputs import LEARNED, find_difference, split_line
@@ -84,10 +85,19 @@ def test_every_linked_file_exists():
             assert target.startswith("http") or (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_make_targets_of_the_readme_exist():
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_make_targets_that_are_named_exist(document):
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"make ([a-z-]+)", README):
+    targets = re.findall(r"`?make ([a-z-]+)", (ROOT / document).read_text())
+    assert targets
+    for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_folders_of_tests_are_those_in_the_table():
+    """CONTRIBUTING says of every folder of tests what is in it."""
+    table = set(re.findall(r"^\| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE))
+    assert table == {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
 
 
 def test_the_makefile_explains_a_python_without_ensurepip(tmp_path):
@@ -121,7 +131,7 @@ def test_paths_of_the_architecture_page_exist():
     package = ROOT / "src" / "bidual"
     for page in (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"):
         text = page.read_text()
-        named = re.findall(r"`([\w/]+/|[\w/]+\.\w+)`", text)
+        named = re.findall(r"`([\w/]+/|[\w/]+\.\w+|\.\w+/\w+)`", text)
         for diagram in re.findall(r"```\n(.*?)```", text, re.DOTALL):
             named += re.findall(r"(?<![\w/])(?:[a-z_]+/)+[\w.]*\w?", diagram)
         assert len(named) > 20 or page.name == "CONTRIBUTING.md"

@@ -172,6 +172,25 @@ def test_a_class_name_means_one_thing():
     assert not {name: files for name, files in homes.items() if len(files) > 1}
 
 
+def _list_classes(root):
+    """The names of classes, and those that others are derived from."""
+    classes = [node for path in root.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    classes = [node for node in classes if isinstance(node, ast.ClassDef)]
+    bases = {ast.unparse(base).split("[")[0].split(".")[-1] for node in classes for base in node.bases}
+    return {node.name for node in classes}, bases
+
+
+def test_classes_are_abstract_or_final():
+    names, bases = _list_classes(ROOT)
+    assert {name for name in names & bases if not re.search("^_?Abstract|Error$", name)} == set()
+
+
+def test_the_check_sees_a_class_that_is_neither(tmp_path):
+    """The test of the test."""
+    (tmp_path / "module.py").write_text("class A:\n    pass\n\n\nclass B(A):\n    pass\n")
+    assert _list_classes(tmp_path) == ({"A", "B"}, {"A"})
+
+
 def test_other_rooms_import_no_private_file():
     wrong = []
     for path in ROOT.rglob("*.py"):
