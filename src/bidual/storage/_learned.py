@@ -57,9 +57,8 @@ def save_learned(
     claims: dict[str, Any],
 ) -> None:
     """Write evidence and claims to one file; the same result gives the same bytes, so the time it took is left out."""
-    problem, program_arrays = pack_program(evidence.program)
+    (problem, program_arrays), record = pack_program(evidence.program), evidence.record
     model, model_arrays = pack_knowledge(evidence.knowledge)
-    record = evidence.record
     archive.write(
         path,
         KIND,

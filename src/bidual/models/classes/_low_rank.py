@@ -159,8 +159,7 @@ class ClassKnowledge(AbstractCounted):
         excluded = np.flatnonzero(likelihoods.max(axis=1) == -np.inf)
         if excluded.size:
             raise EnvError(self._explain_exclusion(int(excluded[0]), episodes))
-        counts = self.counts.update(*episodes)
-        return replace(self, counts=counts, likelihoods=likelihoods)
+        return replace(self, counts=self.counts.update(*episodes), likelihoods=likelihoods)
 
     def at(self, counts: Counts) -> "ClassKnowledge":
         """Return the knowledge for which these counts are all the evidence: likelihoods are functions of them."""
