@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
@@ -16,6 +17,7 @@ from bidual.world.envs import (
     gymnasium_environment,
     parallel,
     rich_environment,
+    vector_environment,
 )
 from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests import remote_envs, rich_envs
@@ -37,6 +39,7 @@ ENVIRONMENTS = {
     "simulator with hidden start": lambda: Simulator(random_instance(3, SIZE).mdp, hidden_start=True),
     "gymnasium": lambda: gymnasium_environment(remote_envs.Walk(), 5, SIGNALS),
     "gymnasium on workers": lambda: parallel(remote_envs.Walk, 5, THREADS, REMOTE_SIGNALS, workers=2),
+    "gymnasium in a vector": lambda: vector_environment(SyncVectorEnv([remote_envs.Walk] * 2), 5, SIGNALS),
     "gymnasium by name": lambda: gymnasium_environment("FrozenLake-v1", 7),
     "gymnasium with its own states": lambda: gymnasium_environment(
         "CartPole-v1", 6, states=lambda obs: int(obs[2] > 0) + 2 * int(obs[3] > 0), num_states=4
