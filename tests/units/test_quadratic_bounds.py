@@ -88,6 +88,14 @@ def test_above_an_inverse_by_hand(coarse):
         assert _bound_inverse(np.array([[1.0, 1.0 + off], [1.0, 2.0]])) == exactly(expected)
 
 
+def test_sizes_above_an_inverse_are_absolute(coarse):
+    """T is [[1, 0], [1, 1]] here."""
+    lost = 8 * 4 * LARGE
+    rho = lost * np.linalg.norm([[1, 2], [2, 5]])
+    expected = (np.array([[2, 1], [1, 1]]) + np.diag([3 * lost, 2 * lost])) * (1 + 8 * LARGE) / (1 - rho)
+    assert _bound_inverse(np.array([[1.0, -1.0], [-1.0, 2.0]])) == exactly(expected)
+
+
 def test_an_inverse_that_is_not_known_has_no_bound(monkeypatch):
     assert _bound_inverse(np.array([[1.0, 1.35], [1.0, 2.0]])) is not None  # 0.35 times the root of 2 is below a half
     assert _bound_inverse(np.array([[1.0, 1.36], [1.0, 2.0]])) is None
@@ -203,6 +211,45 @@ def test_the_error_of_a_value_is_that_of_its_sum(monkeypatch):
     assert found.error == pytest.approx(setting.roundings * (7 + 16 + 24), rel=1e-7, abs=0.0)
     noisy = setting._replace(costs=costs + np.diag([0, 0, 0, 0, 3.0]), variance=np.array([4.0]))
     assert _prove_bound(noisy, 1.0, np.array([1.0, 0.0])).value > -7 + 12 - 9 - 1
+
+
+def test_a_step_sums_costs_prices_and_what_follows(monkeypatch):
+    """As functions of (1, s, u, w) at random points, and their sizes entry by entry; noise adds to the constant."""
+    rng = np.random.default_rng(0)
+    setting = _prepare_setting(laws(W=((-0.5, -2.0, -3.0),), precision=None), THETA, MAGNITUDE, 3)
+    assert setting is not None
+    form = rng.normal(size=(2, 5, 5))
+    costs, sizes = form + form.swapaxes(1, 2), rng.random((2, 5, 5))
+    sizes = sizes + sizes.swapaxes(1, 2)
+    setting = setting._replace(costs=costs, sizes=sizes, variance=np.array([0.5]))
+    G, calls = np.array([[3.0, -1.0], [-1.0, -2.0]]), []
+    monkeypatch.setattr(_quadratic, "_bound_below", lambda *arguments: calls.append(arguments) or G)
+    mu, after = 3.0, np.zeros((2, 2))
+    found = _prove_bound(setting, mu, np.array([1.0, -2.0]))
+    assert (found.value, found.error) == (3 + 4 - 8, exactly(setting.roundings * (3 + 4 + 8)))
+    lift = np.vstack([np.eye(4), [-3.0, 0.5, -2.0, 1.0]])
+    assert setting.lift.tolist() == lift.tolist()
+    for (Q, total, roundings, a), cost, size in zip(calls, costs[::-1], sizes[::-1], strict=True):
+        assert (roundings, a) == (setting.roundings, 2)
+        for _ in range(3):
+            y = np.append(1.0, rng.normal(size=3))
+            x, ahead = lift @ y, np.array([1.0, lift[4] @ y])
+            noise = 0.5 * (cost[4, 4] + after[1, 1])
+            expected = x @ cost @ x + mu * (x @ setting.price @ x) + ahead @ after @ ahead + noise
+            assert y @ Q @ y == pytest.approx(expected, rel=1e-12)
+        entries = size + mu * np.abs(setting.price)
+        entries[np.ix_([0, 4], [0, 4])] += np.abs(after)
+        entries[0, 0] += 0.5 * entries[4, 4]
+        expected = [
+            [sum(abs(lift[k, i] * lift[m, j]) * entries[k, m] for k in range(5) for m in range(5)) for j in range(4)]
+            for i in range(4)
+        ]
+        assert total == exactly(np.array(expected))
+        after = G
+    monkeypatch.setattr(_quadratic, "_bound_below", lambda *_: np.full((2, 2), np.inf))
+    assert _prove_bound(setting, mu, np.array([1.0, 1.0])) == Least(-np.inf, 0.0)
+    monkeypatch.setattr(_quadratic, "_bound_below", lambda *_: None)
+    assert _prove_bound(setting, mu, np.array([1.0, 1.0])) == Least(-np.inf, 0.0)
 
 
 def test_no_cost_no_proof():

@@ -21,7 +21,6 @@ H, S, A = 2, 2, 1
 KNOWN = beginning(bd.features.signals(c=np.array([[0.0], [1.0]])), (H, S, A))  # nothing yet: any state may follow
 POLICY = MarkovPolicy(np.ones((H, S, A)))
 MEANS = np.array([[0.5], [0.5]])
-EVEN = replace(ROUND, values=np.tile([1.25, 0.0, 1.0], (20, 1)), embedding=MEANS)  # that pays half in both steps
 
 
 def sampled(**parts):
@@ -122,15 +121,18 @@ def test_samples_are_of_this_problem(place, side):
             certify_sampled(evidence, rows_of(program()))
 
 
-@pytest.mark.parametrize(("step", "row", "slope", "size"), [(0, 1, 2.0, 2.0 + 1.0), (1, 2, 3.0, 3.0 + 0.5)])
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_two_accounts_of_the_same_episodes_agree(step, row, slope, size, sign):
+@pytest.mark.parametrize(("step", "row", "slope", "constant"), [(0, 1, 2.0, 1.0), (1, 2, 3.0, 0.5)])
+@pytest.mark.parametrize(("sign", "peak"), [(-1.0, 1.0), (1.0, 1.0), (1.0, 4.0)])
+def test_two_accounts_of_the_same_episodes_agree(step, row, slope, constant, sign, peak):
     """Up to eight roundings of all that a row may sum, for each of 20 episodes, 2 numbers and 1 term."""
-    room = 8 * (20 + 2 + 1) * EPS * size
+    room = 8 * (20 + 2 + 1) * EPS * (slope * peak + constant)
+    known = beginning(bd.features.signals(c=np.array([[0.0], [peak]])), (H, S, A))
+    even = Round(1, np.tile([peak + 0.25, peak - 1.0, 1.5 * peak - 0.5], (20, 1)), None, None)  # half of it, twice
+    wide = Spans(SPANS.numbers, SPANS.low - 20.0, SPANS.high + 20.0)
     for share, fails in ((0.98, False), (1.02, True)):
-        moved = MEANS.copy()
+        moved = peak * MEANS
         moved[step] += sign * share * room / slope
-        evidence = sampled(rounds=(replace(EVEN, embedding=moved),))
+        evidence = sampled(knowledge=known, linear=wide, rounds=(replace(even, embedding=moved),))
         if not fails:
             certify_sampled(evidence, rows_of(program()))
             continue
