@@ -49,11 +49,12 @@ def laws(W=((0.5, 2.0, 3.0),), precision=None, radius=0.5, deviation=(0.25,), fi
 
 
 def test_the_least_eigenvalue_is_beyond_its_own_rounding():
-    for t, right in ((0.95, False), (1.05, True)):
-        off = 1 - t * 64 * 4 * EPS
+    for t, right in ((0.993, False), (1.007, True)):
         for scale in (1.0, 2.0**40):
-            turned = np.array([[1.0, off * scale], [off * scale, scale**2]])
-            assert _is_positive_definite(turned, np.zeros((2, 2))) == right
+            turned = np.eye(8)
+            turned[0, 1] = turned[1, 0] = scale * (1 - t * 64 * 64 * EPS)
+            turned[1, 1] = scale**2
+            assert _is_positive_definite(turned, np.zeros((8, 8))) == right
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ def test_tables_pay_what_they_hold():
             for s in range(S):
                 assert found.least(h, i, s, costs, False) == 2 * (100 * h + S * i + s) * ONE
     assert found.least(0, 5, 1, {0: (ONE, ONE)}, False) == 0
+    assert found.least(0, 5, 1, {1: (ONE, 2 * ONE)}, False) == 11 * ONE
     same = tables(arrival_0=((1, S, A, S), [float(place) for place in range(12)]))
     assert same.least(3, 4, 1, costs, False) == 2 * 9 * ONE
 
@@ -139,6 +140,12 @@ def observed(low, high, *, at_end=False, sums=(0.0, 3.0, 1.5, 9.0), counts=((0, 
     found = verify_signals.ArrivalSignals(header, arrays, (4, 2, 1))
     found.learn(arrays, [[0, 1], [1]], [list(row) for row in counts], (0, 0))
     return found
+
+
+def test_a_least_signal_is_rounded_down():
+    cost = {0: (ONE, 2 * ONE)}
+    assert observed(-1e-80, 3.0).least(0, 0, 0, cost, False) == -2  # of units of 1e-77, twice
+    assert observed(-1.0, 3.0).least(0, 0, 1, cost, False) == 3 * ONE // 2
 
 
 def test_only_what_is_listed_was_seen():
