@@ -120,6 +120,15 @@ def test_a_form_below_another_by_hand(monkeypatch):
         assert found is None or found.tolist() == [[1.625]]
 
 
+def test_sizes_of_a_form_below_are_absolute(monkeypatch):
+    """3 less 1/2, less an eighth of 80: in the turned form are 10 and 2, unsure by 91 and 4 roundings."""
+    monkeypatch.setattr(_quadratic, "_MARGIN", 0.125)
+    for roundings, right in ((0.999 * 10 / 91, True), (1.001 * 10 / 91, False)):
+        found = _bound_below(Q, SIZES + np.diag([73.0, 0.0]), roundings, 1)
+        assert (found is not None) == right
+        assert found is None or found.tolist() == [[-7.5]]
+
+
 def test_the_margin_of_a_number_is_of_its_size(monkeypatch, coarse):
     """Or an eps of the largest, if that is more."""
     monkeypatch.setattr(_quadratic, "_MARGIN", 0.125)
@@ -199,6 +208,15 @@ def test_one_step_by_hand(monkeypatch):
     assert two.value <= exact
 
 
+def test_small_costs_have_bounds_and_clipped_ones_have_none():
+    theta = np.ones((1, 1))
+    for scale in (1e-3, 1.0):
+        given = LinearLaws(**{**vars(laws()), "signals": (quadratic(scale * np.diag([0.0, 1.0, 1.0])),)})
+        assert bound_least_over_laws(given, theta, theta, 1).value > 0
+    clipped = LinearLaws(**{**vars(laws()), "signals": (quadratic(np.diag([0.0, 1.0, 1.0]), high=20.0),)})
+    assert bound_least_over_laws(clipped, theta, theta, 1) == Least(-np.inf, 0.0)
+
+
 def test_the_error_of_a_value_is_that_of_its_sum(monkeypatch):
     """Of -7 and 4 s^2 less 12 s, at 2: -15, of numbers of 47 in all; without any law that could be wrong."""
     monkeypatch.setattr(_quadratic, "_MARGIN", 2.0**-30)
@@ -275,7 +293,8 @@ def test_prices_are_searched_in_units_of_the_costs(monkeypatch):
     wide = LinearLaws(**{**vars(laws()), "signals": laws().signals[:1]})
     found = bound_least_over_laws(wide, THETA[:, :1], MAGNITUDE[:, :1], 1)
     assert np.log10(np.array(tried[:33]) / 28.0) == pytest.approx(np.arange(-8, 8.5, 0.5))
-    assert len(tried) == 33 + 2 * 6
+    nearer = [0.25, 0.75, 0.625, 0.875, 0.6875, 0.8125, 0.65625, 0.71875, 0.671875, 0.703125, 0.6953125, 0.7109375]
+    assert np.log10(np.array(tried[33:]) / 28.0) == pytest.approx(nearer)
     assert found.value >= -0.5 / 2**6
     monkeypatch.setattr(_quadratic, "_prove_bound", lambda *_: tried.append(0) or Least(-np.inf, 0.0))
     tried.clear()
