@@ -158,7 +158,7 @@ def finished(straight, tmp_path_factory):
     return folder, outcome(finish(folder, store=False))
 
 
-@steps(25, 45)
+@steps(4, 21)
 @pytest.mark.parametrize("mode", keep_few(MODES, 1))
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "used"])
 def test_a_run_that_is_finished_survives_every_failure(finished, tmp_path, store, mode, calls):

@@ -54,7 +54,7 @@ def test_the_files_hold_what_the_database_holds(tmp_path, monkeypatch):
     Both processes start within one second: their files are named by it, and the first must not be overwritten.
     """
     now = time.time()
-    monkeypatch.setattr("tensorboardX.event_file_writer.time.time", lambda: now)
+    monkeypatch.setattr("bidual.learning.runs._tensorboard.time.time", lambda: now)
     _learn(tmp_path / "runs" / "a", 30)
     _learn(tmp_path / "runs" / "a", 50)
     table = bd.runs.read(tmp_path / "runs" / "a")
@@ -77,7 +77,7 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
         _learn(tmp_path / "runs" / "a", 30)
 
 
-@pytest.mark.parametrize("written", [1, 40])
+@pytest.mark.parametrize("written", [0, 1, 40])
 def test_a_disk_that_fails_ends_the_run_with_an_error(tmp_path, monkeypatch, written):
     """Whoever wrote next waited for a thread that had died of it, for ever."""
     from tensorboardX.record_writer import RecordWriter

@@ -67,7 +67,8 @@ def read_checkpoint(
 ) -> LearnState | None:
     """Read the last checkpoint of a run with these settings, and change nothing; None where there is none yet."""
     check_facts(folder, manifest, facts)
-    return Checkpoints(folder, first).read()
+    with _translate_errors(folder):
+        return Checkpoints(folder, first).read()
 
 
 def count_stored(folder: Path) -> int | None:

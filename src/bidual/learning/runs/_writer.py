@@ -14,9 +14,7 @@ from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.outputs import run_fresh_episodes
-from bidual.learning.runs._checkpoints import FOLDER as CHECKPOINTS
 from bidual.learning.runs._checkpoints import Checkpoints, Schedule
-from bidual.learning.runs._evaluation import FILE as EVALUATION
 from bidual.learning.runs._evaluation import StoredEvaluation
 from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
@@ -28,11 +26,11 @@ from bidual.learning.runs._manifest import (
     warn_of_versions,
     write_manifest,
 )
-from bidual.learning.runs._policies import FOLDER as POLICIES
+from bidual.learning.runs._preparation import check_resume, prepare_folder, tidy_folder
 from bidual.learning.runs._reading import is_result_of
 from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._store import Store
-from bidual.learning.runs._tensorboard import Board
+from bidual.learning.runs._tensorboard import Board, require_tensorboard
 from bidual.learning.state import LearnState
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.policies import AbstractPolicy
@@ -75,7 +73,7 @@ class RunWriter:
         folder = Path(to.path)
         self.folder, self.name = folder, folder.resolve().name
         with _translate_errors(folder, 0), ExitStack() as opened:
-            _prepare(folder, resume=to.resume)
+            prepare_folder(folder, resume=to.resume)
             self._lock = RunLock(folder)
             opened.callback(self._lock.release)
             self._store = opened.enter_context(Store(folder.resolve().parent))
@@ -85,13 +83,16 @@ class RunWriter:
             self.learn_state = self._checkpoints.latest() or first
             if episodes is not None:  # whole batches are run, so there may be a few more
                 _check_extent(folder, self.learn_state.episodes, episodes, facts["batch"])
-            self._board = Board(folder, self.learn_state.episodes) if to.tensorboard else None
-            if self._board is not None:
-                opened.callback(self._board.close)
-            _tidy(folder)  # from here on something is changed
+            if to.tensorboard:
+                require_tensorboard()
+            tidy_folder(folder)  # from here on something is changed
             self._result = self._find_result()
             if self._result is None:
                 self._begin()
+            # Behind the manifest: a folder with other files and without it is refused as none of ours.
+            self._board = Board(folder, self.learn_state.episodes) if to.tensorboard else None
+            if self._board is not None:
+                opened.callback(self._board.close)
             self._open = opened.pop_all()
         self._waiting: list[Metric] = []
         self.saved = self.learn_state.episodes
@@ -238,42 +239,11 @@ def _begin_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
 def _resume_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a resumed run, with the options of today: they may ask for more episodes."""
     folder = Path(to.path)
-    _check_resume(folder, resume=to.resume)
+    check_resume(folder, resume=to.resume)
     manifest = read_manifest(folder)
     check_facts(folder, manifest, facts)
     warn_of_versions(folder, manifest)
     return manifest | ({"options": dict(to.options)} if to.options else {})
-
-
-def _check_resume(folder: Path, *, resume: bool) -> None:
-    if not resume:
-        raise RunError(f"{folder} already holds a run: resume it (--resume, resume=True) or use another folder")
-
-
-def _prepare(folder: Path, *, resume: bool) -> None:
-    """Create the folder of a new run; one with other files in it is left alone."""
-    _check_links(folder)
-    if (folder / FILE).exists():
-        _check_resume(folder, resume=resume)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    strangers = sorted(path.name for path in folder.iterdir() if path.name != "lock" and not path.name.startswith("."))
-    if strangers:
-        raise RunError(f"{folder} holds other files ({', '.join(strangers[:3])}): use an empty folder, or a new one")
-
-
-def _check_links(folder: Path) -> None:
-    """Refuse a run with links in it: files of whatever folder they lead to would be taken for its own, and removed."""
-    for path in (folder / LOCK, folder / CHECKPOINTS, folder / POLICIES):
-        if path.is_symlink():
-            raise RunError(f"{path} is a symbolic link, as no run has: if it is yours, put there what it leads to")
-
-
-def _tidy(folder: Path) -> None:
-    """Remove files that were never finished, because of a crash."""
-    for name in (FILE, SOLUTION, EVALUATION):
-        for left in folder.glob(f".{name}.*"):
-            left.unlink(missing_ok=True)
 
 
 def _check_extent(folder: Path, done: int, episodes: int, batch: int) -> None:
