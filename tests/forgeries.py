@@ -45,7 +45,7 @@ CHANGES = {
     "one more": lambda array: _shift(array, 1),
     "one less": lambda array: _shift(array, -1),
     "all 0": np.zeros_like,
-    "empty": lambda array: array[:0] if array.ndim else array.reshape(0),
+    "empty": lambda array: array[:0] if array.ndim else np.zeros(0, array.dtype),
     "shorter": lambda array: array[:-1] if array.ndim else array,
     "longer": lambda array: np.concatenate([array, array[-1:]]) if array.ndim else array,
     "reversed": lambda array: array[::-1] if array.ndim else array,

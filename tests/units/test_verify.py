@@ -271,6 +271,14 @@ def test_a_small_file_cannot_become_a_large_one(tmp_path, name):
     assert verify.main([path]) == 5
 
 
+@pytest.mark.parametrize("kind", ["F16", "U64", "[]"])
+def test_numbers_of_other_kinds_are_refused_in_plain_words(tmp_path, kind, capsys):
+    header = arrays_of((0, [1], [0, 8])).replace("F64", kind)
+    path = stored(tmp_path / "x.bidual", header, bytes(8))
+    assert verify.main([path]) == 5
+    assert f"0 is not readable: it has the kind {kind}" in capsys.readouterr().err
+
+
 def test_texts_and_parts_that_swell_are_refused(tmp_path):
     good = arrays_of((0, [1], [0, 8]))
     assert verify.read(stored(tmp_path / "x.bidual", good, bytes(8)))[1] == {"0": ((1,), [0.0])}

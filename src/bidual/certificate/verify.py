@@ -24,8 +24,7 @@ from functools import cached_property
 from operator import mul
 from typing import Any, final
 
-BITS, ONE = 256, 1 << 256
-NINE_DIGITS = Fraction(1, 10**9)
+BITS, ONE, NINE_DIGITS = 256, 1 << 256, Fraction(1, 10**9)
 Span = tuple[int, int]  # encloses a number, in units of 2^-256: the lower end rounded down, the upper up
 Form = dict[Any, Fraction]  # an affine form: coefficients by the names of numbers, the constant under None
 Arrays = dict[str, tuple[tuple[int, ...], list[Any]]]  # shapes, and numbers in row-major order
@@ -52,7 +51,8 @@ def read(path: str) -> tuple[dict[str, Any], Arrays]:
         raise ValueError("its checksum is wrong")
     for name, entry in json.loads(blob[8:start]).items():
         if name != "__metadata__":
-            code = {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}[entry["dtype"]]
+            if not (code := {"F64": "d", "I64": "q", "I32": "i", "BOOL": "?"}.get(str(entry["dtype"]))):
+                raise ValueError(f"{name} is not readable: it has the kind {entry['dtype']}, which bidual never writes")
             shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
             left -= last - first
             fits = 0 <= first <= last and left >= 0 and all(n >= 0 for n in shape)

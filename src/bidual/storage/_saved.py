@@ -99,6 +99,8 @@ def _read_evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> E
     )
     psi = _read_features(manifest, arrays["psi"], mdp)
     program = restore_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
+    if program.curved is None and arrays["gamma"].shape != program.equality.shape:
+        raise ValueError(f"there are multipliers of shape {arrays['gamma'].shape} for {program.equality.size} rows")
     return Evidence(
         program=with_rounding(program, psi, mdp),
         psi=psi,

@@ -71,4 +71,9 @@ def read(arrays: dict[str, np.ndarray]) -> list[Emission]:
     variances = [float(variance) for variance in arrays["variances"]]
     if not all(0 < variance < np.inf for variance in variances):
         raise ValueError("its emissions have noise of no size")
-    return [GaussianEmission(means, variance, own) for (means, own), variance in zip(parts, variances, strict=True)]
+    emissions = [
+        GaussianEmission(means, variance, own) for (means, own), variance in zip(parts, variances, strict=True)
+    ]
+    if not all(one.is_finite for one in emissions):
+        raise ValueError("the means of its emissions are too large for their noise")
+    return [*emissions]

@@ -35,6 +35,8 @@ def read_controls(path: str | os.PathLike[str], given: Given) -> ControlPolicy |
             raise ValueError("its weights are none of its members")
         if any(member.shape != members[0].shape for member in members):
             raise ValueError("its members are of different sizes")
+        if any(member.discrete != members[0].discrete for member in members):
+            raise ValueError("some of its members choose actions by number, and some do not")
     except ArchiveError as error:
         raise ArchiveError(f"{path} cannot be loaded: {error}") from error
     except MALFORMED as error:
@@ -91,5 +93,7 @@ def _read_receding(header: dict[str, Any], arrays: dict[str, np.ndarray], given:
     nominal = read_array(arrays, "nominal", None, dynamics.sizes[1] + dynamics.sizes[2])
     if not 1 <= len(nominal) <= len(theta):
         raise ValueError(f"it looks {len(nominal)} steps ahead in {len(theta)}")
+    if max(np.abs(part).max(initial=0) for part in (theta, nominal)) > np.finfo(np.float32).max:
+        raise ValueError("its costs or its plan are beyond single precision, in which it plans")
     every = check_whole(header["every"], 1, len(nominal))
     return Receding(dynamics, theta, nominal, features, read_sampler(header["sampler"]), every)

@@ -167,13 +167,16 @@ def _read_emission(
         raise ValueError(f"step {h} has {size} latents, which need positive weights")
     if "laws" in arrays:
         laws = arrays["laws"][h, :size]
-        if not (np.all(laws > 0) and np.allclose(laws.sum(axis=-1), 1)):
+        if not (len(laws) == size and np.all(laws > 0) and np.allclose(laws.sum(axis=-1), 1)):
             raise ValueError(f"the laws of step {h} are none")
         return CategoricalEmission(laws, weights[:size])
     means, variance = arrays["means"][h, :size], float(arrays["variances"][h])
-    if not (np.isfinite(means).all() and 0 < variance < np.inf):
+    if not (len(means) == size and np.isfinite(means).all() and 0 < variance < np.inf):
         raise ValueError(f"the means and the variance of step {h} are none")
-    return GaussianEmission(means, variance, weights[:size])
+    emission = GaussianEmission(means, variance, weights[:size])
+    if not emission.is_finite:
+        raise ValueError(f"the means of step {h} are too large for its variance")
+    return emission
 
 
 def _check(table: np.ndarray, sizes: np.ndarray, parameters: np.ndarray, axes: int) -> None:

@@ -115,6 +115,13 @@ class GaussianEmission(AbstractEmission):
         centre, slopes, constants = self._linear
         return np.argmax((observations - centre) @ slopes + constants, axis=1)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether what it decodes with are numbers: squares of the means and quotients by the variance can overflow."""
+        with np.errstate(all="ignore"):
+            centre, slopes, constants = self._linear
+        return all(bool(np.isfinite(part).all()) for part in (centre, slopes, constants))
+
     @cached_property
     def _linear(self) -> tuple[Float[np.ndarray, "D"], Float[np.ndarray, "D k"], Float[np.ndarray, "k"]]:
         centre = self.means.mean(axis=0)
