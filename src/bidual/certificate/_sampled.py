@@ -146,7 +146,7 @@ def _check_spans(
     evidence: SampledEvidence,
     spans: Spans,
     rows: EstimateRows,
-    samples: Sequence[Float[np.ndarray, "n r"]],
+    samples: Sequence[Float[np.ndarray, "_ r"]],
 ) -> None:
     """Check that stated ranges hold all that an episode may be, and that all samples are such."""
     knowledge = evidence.knowledge

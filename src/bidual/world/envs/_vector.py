@@ -4,7 +4,7 @@ Every copy is reset with the seed of its episode, so an episode is the same as i
 episode has ended is stepped on with the first action and ignored until all have ended.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -18,9 +18,10 @@ from bidual._base.names import Names
 from bidual._base.types import Episode
 from bidual.problem.features import Observed
 from bidual.world.envs._base import AbstractEnvironment, check_numbering, check_policy
-from bidual.world.envs._calls import CallResult, CallSite, read_step
+from bidual.world.envs._calls import CallResult, CallSite
 from bidual.world.envs._opening import check_count, number_actions, number_states
 from bidual.world.envs._readings import Reading, Step, read_signature
+from bidual.world.envs._vector_answers import BatchAnswers
 from bidual.world.observations import Book, Numbering
 from bidual.world.policies import AbstractPolicy, Actor
 
@@ -126,9 +127,9 @@ class VectorEnvironment(AbstractEnvironment):
             ) from error
         return observations
 
-    def _step(self, actions: np.ndarray, moment: CallSite) -> "_Answers":
+    def _step(self, actions: np.ndarray, moment: CallSite) -> BatchAnswers:
         try:
-            answers = _Answers(*self.env.step(actions), same_step=self.mode == "SameStep")
+            answers = BatchAnswers(*self.env.step(actions), same_step=self.mode == "SameStep")
             over = np.asarray(answers.terminated) | np.asarray(answers.truncated)
             if self.mode == "Disabled" and over.any():
                 self.env.reset(options={"reset_mask": over})
@@ -146,25 +147,6 @@ class VectorEnvironment(AbstractEnvironment):
     def close(self) -> None:
         """Close all environments."""
         self.env.close()
-
-
-class _Answers(NamedTuple):
-    """The batch that a step of all copies returns."""
-
-    observations: Any
-    rewards: Any
-    terminated: Any
-    truncated: Any
-    infos: dict[str, Any]
-    same_step: bool
-
-    def at(self, i: int, action: int, moment: CallSite) -> CallResult:
-        """Return the checked answer of copy i: where it began anew at once, what it showed before."""
-        info, obs = _info_at(self.infos, i), self.observations[i]
-        over = bool(self.terminated[i]) or bool(self.truncated[i])
-        if self.same_step and over:
-            obs, info = info["final_obs"], info.get("final_info", {})
-        return read_step((obs, self.rewards[i], self.terminated[i], self.truncated[i], info), action, moment)
 
 
 class _Copy:
@@ -274,35 +256,3 @@ def _read_mode(env: "VectorEnv[Any, Any, Any]") -> str:
             f"the vector environment does not say when its copies begin anew: metadata['autoreset_mode'] is {mode!r}; "
             f"set one of {possible} there"
         ) from None
-
-
-class _Info(dict[str, Any]):
-    """The info of one copy. Whole numbers are refused when they are read.
-
-    Gymnasium merges the entries of all copies into an array of the type that the first copy has: where that is int, as
-    after a reset, it drops the digits of the others.
-    """
-
-    def __getitem__(self, key: str) -> Any:  # noqa: ANN401
-        value = super().__getitem__(key)
-        if isinstance(value, np.integer):
-            raise EnvError(
-                f"info[{key!r}] is a whole number, and a vector of environments drops the digits of others when one "
-                "copy gives a whole number: let the environment give float(...) at every reset and step, or learn in "
-                "a single environment"
-            )
-        return value
-
-    def get(self, key: str, default: object = None) -> Any:  # noqa: ANN401
-        return self[key] if key in self else default  # noqa: SIM401 - it would call itself
-
-
-def _info_at(infos: Mapping[str, Any], i: int) -> _Info:
-    """Return the info of copy i: an entry is one of those that a mask of the same name with an underscore marks."""
-    found = _Info()
-    for key, values in infos.items():
-        mask = infos.get(f"_{key}")
-        if mask is None or not np.asarray(mask)[i]:
-            continue
-        found[key] = _info_at(values, i) if isinstance(values, Mapping) else values[i]
-    return found
