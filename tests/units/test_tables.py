@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.world.policies import DecodedPolicy, Decoder
+from bidual._base.names import read_names
+from bidual.world.policies import (
+    AffineFeedback,
+    ControlPolicy,
+    DecodedPolicy,
+    Decoder,
+    MarkovPolicy,
+    Mixture,
+    write_table,
+)
 from tests.learning import SHAPE
 
 H, S, A = SHAPE
@@ -126,3 +135,30 @@ def test_html_of_a_large_policy_shows_its_beginning():
     assert len(text) < 10_000
     assert "0 (0.50)" in text
     assert "likeliest action, at first" in text
+
+
+def _share_law():
+    law = AffineFeedback(np.zeros((300, 1)), np.zeros((300, 1)), np.zeros((300, 1, 1)))
+    policy = ControlPolicy(law, -np.ones(1), np.ones(1))
+    return Mixture(np.full(4000, 1 / 4000), (policy,) * 4000)
+
+
+def _name_states(steps, states):
+    names = read_names(["x" * 2000, *(str(number) for number in range(1, states))], None)
+    return MarkovPolicy(np.ones((steps, states, 1)), names)
+
+
+LARGE = {
+    "npz of a law that is shared": (_share_law, "npz"),
+    "json of a law that is shared": (_share_law, "json"),
+    "npz of a long name": (lambda: _name_states(1, 1000), "npz"),
+    "csv of a long name": (lambda: _name_states(1000, 1), "csv"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_tables_that_are_many_times_larger_than_their_policy_are_refused(tmp_path, name):
+    make, form = LARGE[name]
+    with pytest.raises(bd.PolicyError, match=r"would hold [0-9]{7} "):
+        write_table(make(), tmp_path / "table", form)
+    assert not list(tmp_path.iterdir())

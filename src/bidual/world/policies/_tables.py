@@ -21,6 +21,7 @@ from bidual.world.policies._mixture import Mixture
 FORMATS = ("json", "csv", "npz", "safetensors")
 
 Arrays = dict[str, np.ndarray]
+_SMALL, _GROWTH = 1_000_000, 10  # entries or characters of any table, and how many times those of its policy beyond
 
 
 def write_table(
@@ -83,10 +84,18 @@ def _encode_laws(policy: ControlPolicy | Mixture) -> tuple[dict[str, Any], Array
             "that draw or plan their controls as they go: learn with execution=bd.control.Feedback(), or save it for "
             "bd.load"
         )
+    parts = {id(part): part.size for law in laws for part in (law.controls, law.states, law.gains)}
+    _check_growth(len(laws) * max(parts.values()), sum(parts.values()), "numbers, as its members share theirs")
     header = {"kind": "affine control", "axes": ["member", "step"], "shape": list(policy.shape)}
     arrays = {name: np.stack([getattr(law, name) for law in laws]) for name in ("controls", "states", "gains")}
     arrays |= {name: np.stack([getattr(one, name) for one in controls]) for name in ("low", "high")}
     return header | {"discrete": controls[0].discrete}, {"weights": weights} | arrays
+
+
+def _check_growth(size: int, given: int, what: str) -> None:
+    """Refuse a table that is many times larger than its policy: a small file of a stranger could fill the memory."""
+    if size > max(_SMALL, _GROWTH * given):
+        raise PolicyError(f"its table would hold {size} {what}: if the policy is yours, save it for bd.load instead")
 
 
 def _format_json(header: dict[str, Any], arrays: Arrays) -> bytes:
@@ -97,6 +106,9 @@ def _format_json(header: dict[str, Any], arrays: Arrays) -> bytes:
 def _format_csv(header: dict[str, Any], arrays: Arrays) -> bytes:
     text = io.StringIO(newline="")
     columns = list_choices(arrays["probabilities"], read_names(header.get("states"), header.get("actions")))
+    named = [column for column in columns.values() if column.dtype == object]
+    size = sum(len(name) for column in named for name in column)
+    _check_growth(size, arrays["probabilities"].nbytes, "characters of names, which are long")
     rows = csv.writer(text)
     rows.writerow(columns)
     rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
@@ -106,10 +118,17 @@ def _format_csv(header: dict[str, Any], arrays: Arrays) -> bytes:
 def _format_npz(header: dict[str, Any], arrays: Arrays) -> bytes:
     file = io.BytesIO()
     switches = {"discrete": np.array(header["discrete"])} if "discrete" in header else {}
-    names = {what: np.array(header[what]) for what in ("states", "actions") if what in header}
+    names = {what: _pad_names(header[what]) for what in ("states", "actions") if what in header}
     named: dict[str, Any] = arrays | switches | names
     np.savez_compressed(file, **named)
     return file.getvalue()
+
+
+def _pad_names(names: list[str]) -> np.ndarray:
+    """Return names as an array of texts, each of which takes the place of the longest."""
+    sizes = [len(name) for name in names]
+    _check_growth(len(names) * max(sizes, default=0), sum(sizes), "characters of names, all as long as the longest")
+    return np.array(names)
 
 
 def _format_safetensors(header: dict[str, Any], arrays: Arrays) -> bytes:
