@@ -38,7 +38,8 @@ SUITES = {
     **dict.fromkeys(
         ("verify", "verify_convex", "verify_expressions", "verify_functions", "verify_numbers"), ("verify",)
     ),
-    **{f"verify_{name}": ("verify_learned",) for name in ("learned", "laws", "bets")},
+    **{f"verify_{name}": ("verify_learned",) for name in ("learned", "laws")},
+    "verify_bets": ("verify_bets", "verify_learned"),
     **dict.fromkeys(("verify_sets", "verify_signals"), ("verify_sets", "verify_learned")),
     **dict.fromkeys(("_ball", "_optimistic", "_lower"), LEARNED),
     **dict.fromkeys(("_class", "_within"), ("class_bounds", "laws/class_search", "laws/class_policies")),
