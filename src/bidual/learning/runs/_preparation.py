@@ -9,6 +9,7 @@ from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._manifest import FILE
 from bidual.learning.runs._policies import FOLDER as POLICIES
 from bidual.learning.runs._rescue import SOLUTION
+from bidual.learning.runs._tensorboard import FOLDER as TENSORBOARD
 
 
 def check_resume(folder: Path, *, resume: bool) -> None:
@@ -31,7 +32,7 @@ def prepare_folder(folder: Path, *, resume: bool) -> None:
 
 def _check_links(folder: Path) -> None:
     """Refuse a run with links in it: files of whatever folder they lead to would be taken for its own, and removed."""
-    for path in (folder / LOCK, folder / CHECKPOINTS, folder / POLICIES):
+    for path in (folder / name for name in (LOCK, CHECKPOINTS, POLICIES, TENSORBOARD)):
         if path.is_symlink():
             raise RunError(f"{path} is a symbolic link, as no run has: if it is yours, put there what it leads to")
 
