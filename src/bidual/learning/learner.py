@@ -75,8 +75,8 @@ class Learner:
                 planned = self.setup.linear.payments.expected(turn.choice.expected)
                 self.metric_log.record_expected(turn.state.episodes, planned)
         state = advance(self.state, turn, self.setup.env.numbering)
-        self.state = self._count_batch(state) if len(state.pending) >= _BLOCK else state
-        self._resume = None
+        state = self._count_batch(state) if len(state.pending) >= _BLOCK else state
+        self.state, self._resume = state, None  # at once: an interrupt between the two would take the episode back
 
     def report_is_due(self) -> bool:
         """Tell whether a power of two was passed since bounds were computed last."""
