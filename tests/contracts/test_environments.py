@@ -19,6 +19,7 @@ from bidual.world.envs import (
     rich_environment,
     vector_environment,
 )
+from bidual.world.envs._numbered import AbstractNumberedEnvironment
 from bidual.world.policies import DeterministicPolicy, MarkovPolicy, Mixture
 from tests import remote_envs, rich_envs
 from tests.helpers import random_instance
@@ -52,7 +53,8 @@ ENVIRONMENTS = {
 def test_every_implementation_is_here():
     # Controls are vectors: see units/test_controls.py.
     kinds = {type(make()) for make in ENVIRONMENTS.values()} | {ControlEnvironment}
-    assert kinds == {kind for kind in AbstractEnvironment.__subclasses__() if kind.__module__.startswith("bidual.")}
+    found = {*AbstractEnvironment.__subclasses__(), *AbstractNumberedEnvironment.__subclasses__()}
+    assert kinds | {AbstractNumberedEnvironment} == {kind for kind in found if kind.__module__.startswith("bidual.")}
 
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)

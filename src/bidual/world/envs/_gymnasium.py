@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Bool
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import PolicyError
 from bidual._base.keys import Draw
-from bidual._base.names import Names
 from bidual._base.types import Episode
 from bidual.problem.features import Observed
-from bidual.world.envs._base import AbstractEnvironment, check_numbering, check_policy, continue_numbering
+from bidual.world.envs._base import check_numbering, check_policy, continue_numbering
 from bidual.world.envs._calls import CallSite, Playable, call_reset, call_step
+from bidual.world.envs._numbered import AbstractNumberedEnvironment
 from bidual.world.envs._opening import check_count, check_limit, number_actions, number_states, open_env
 from bidual.world.envs._readings import Reading, Step, read_signature
 from bidual.world.envs._remote import remote
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False)
-class GymnasiumEnvironment(AbstractEnvironment):
+class GymnasiumEnvironment(AbstractNumberedEnvironment):
     """A Gymnasium environment for H steps; constructed by `gymnasium_environment`.
 
     States keep their order. One is added at the end: there a terminated episode stays until the horizon, with action
@@ -42,31 +41,6 @@ class GymnasiumEnvironment(AbstractEnvironment):
     first_action: int
     book: Book
     readings: tuple[Reading, ...]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A), with the added state."""
-        return self.horizon, self.book.numbering.size + 1, self.num_actions
-
-    @property
-    def absorbing(self) -> Bool[np.ndarray, "S"]:
-        """A mask of the added state, and no other: the environment declares no absorbing states."""
-        return np.arange(self.book.numbering.size + 1) == self.book.numbering.size
-
-    @property
-    def allowed(self) -> Bool[np.ndarray, "S A"]:
-        """All actions, but only action 0 in the added state: it is recorded there, others are never observed."""
-        return ~self.absorbing[:, None] | (np.arange(self.num_actions) == 0)
-
-    @property
-    def numbering(self) -> Numbering:  # pyright: ignore[reportIncompatibleVariableOverride]: it grows
-        """The numbering of observations so far."""
-        return self.book.numbering
-
-    @property
-    def names(self) -> Names:  # pyright: ignore[reportIncompatibleVariableOverride]: it grows
-        """The observations as names of their states."""
-        return self.numbering.names
 
     def with_numbering(self, numbering: Numbering) -> "GymnasiumEnvironment":
         """Return the same environment with a numbering of its own that begins as another does."""

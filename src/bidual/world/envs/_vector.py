@@ -9,20 +9,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import FAILURES, EnvError, PolicyError
 from bidual._base.keys import Draw
-from bidual._base.names import Names
 from bidual._base.types import Episode
 from bidual.problem.features import Observed
-from bidual.world.envs._base import AbstractEnvironment, check_numbering, check_policy
+from bidual.world.envs._base import check_numbering, check_policy
 from bidual.world.envs._calls import CallResult, CallSite
+from bidual.world.envs._numbered import AbstractNumberedEnvironment
 from bidual.world.envs._opening import check_count, number_actions, number_states
 from bidual.world.envs._readings import Reading, Step, read_signature
 from bidual.world.envs._vector_answers import BatchAnswers
-from bidual.world.observations import Book, Numbering
+from bidual.world.observations import Book
 from bidual.world.policies import AbstractPolicy, Actor
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _SEEDS = "gymnasium.make_vec(..., vectorization_mode='sync') or 'async' makes on
 
 @final
 @dataclass(frozen=True, eq=False)
-class VectorEnvironment(AbstractEnvironment):
+class VectorEnvironment(AbstractNumberedEnvironment):
     """Copies of a Gymnasium environment for H steps; constructed by `vector_environment`.
 
     States are those of `GymnasiumEnvironment`, with the one added where terminated episodes stay.
@@ -48,31 +47,6 @@ class VectorEnvironment(AbstractEnvironment):
     first_action: int
     book: Book
     readings: tuple[Reading, ...]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A), with the added state."""
-        return self.horizon, self.book.numbering.size + 1, self.num_actions
-
-    @property
-    def absorbing(self) -> Bool[np.ndarray, "S"]:
-        """A mask of the added state, and no other."""
-        return np.arange(self.book.numbering.size + 1) == self.book.numbering.size
-
-    @property
-    def allowed(self) -> Bool[np.ndarray, "S A"]:
-        """All actions, but only action 0 in the added state."""
-        return ~self.absorbing[:, None] | (np.arange(self.num_actions) == 0)
-
-    @property
-    def numbering(self) -> Numbering:  # pyright: ignore[reportIncompatibleVariableOverride]: as of a single environment
-        """The numbering of observations, which does not grow."""
-        return self.book.numbering
-
-    @property
-    def names(self) -> Names:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The observations as names of their states."""
-        return self.numbering.names
 
     @property
     def simultaneous(self) -> int:
