@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bidual._base.types import float64, select_step
 from bidual.models import Known, Layout
 from bidual.planners._base import AbstractSoftPlanner, Plan
-from bidual.planners._passes import Cost, compute_stage_cost, expect_next, select_actions
+from bidual.planners._passes import Cost, arrive, compute_stage_cost, expect_next, select_actions
 
 
 @final
@@ -83,8 +83,7 @@ def _plan(
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
         embedding = select_actions(select_step(psi, h), action) @ mu
-        flow = select_actions(select_step(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[select_actions(select_step(states, h), action).ravel()].add(flow.ravel())
+        arrived = arrive(select_step(probabilities, h), select_step(states, h), action, mu)
         pairs = None
         if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
@@ -109,8 +108,7 @@ def _follow(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
         h, action = now
-        flow = select_actions(select_step(probabilities, h), action) * mu[None]
-        arrived = jnp.zeros_like(mu).at[select_actions(select_step(states, h), action).ravel()].add(flow.ravel())
+        arrived = arrive(select_step(probabilities, h), select_step(states, h), action, mu)
         return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
 
     return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]
@@ -148,11 +146,11 @@ def run_soft_pass(
         h, policy = now
         left = mu[None] * policy
 
-        def arrive(total: Float[Array, "R"], one: tuple[Array, Array]) -> tuple[Float[Array, "R"], None]:
+        def spread(total: Float[Array, "R"], one: tuple[Array, Array]) -> tuple[Float[Array, "R"], None]:
             target, chance = one
             return total.at[target.ravel()].add((left * chance).ravel(), mode="promise_in_bounds"), None
 
-        arrived, _ = jax.lax.scan(arrive, jnp.zeros_like(mu), (select_step(states, h), select_step(probabilities, h)))
+        arrived, _ = jax.lax.scan(spread, jnp.zeros_like(mu), (select_step(states, h), select_step(probabilities, h)))
         return arrived, mu
 
     V, policy = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)

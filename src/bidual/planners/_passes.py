@@ -39,6 +39,22 @@ def expect_next(
     return total
 
 
+def arrive(
+    probabilities: Float[Array, "K A R"], states: Int[Array, "K A R"], action: Int[Array, "R"], mu: Float[Array, "R"]
+) -> Float[Array, "R"]:
+    """Compute the law of the next state from that of this one, where every state takes its action."""
+    # Successor by successor, entries taken by their places: to select them from the lists of all actions by masks
+    # costs two and a half times as much (4.5 ms instead of 2.0 over 20 steps of 10 000 states).
+    _, A, R = states.shape
+    chosen = action.astype(jnp.int32) * R + jnp.arange(R, dtype=jnp.int32)
+
+    def spread(total: Float[Array, "R"], list_: tuple[Array, Array]) -> tuple[Float[Array, "R"], None]:
+        chance, target = (part.reshape(A * R).at[chosen].get(mode="promise_in_bounds") for part in list_)
+        return total.at[target].add(chance * mu, mode="promise_in_bounds"), None
+
+    return jax.lax.scan(spread, jnp.zeros_like(mu), (probabilities, states))[0]
+
+
 def select_actions(array: Array, action: Int[Array, "R"]) -> Array:
     """Return ``array[n, action[s], s]`` for every n and s."""
     if array.shape[1] > UNROLL:
