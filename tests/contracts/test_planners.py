@@ -17,13 +17,14 @@ from bidual.planners import (
     BackwardInduction,
     ClassSearch,
     ExtendedValueIteration,
+    SparseInduction,
     UnseenOptimism,
 )
 from bidual.planners.control import CheapestAmong, Regulator, RiccatiOptimist
 from bidual.world.policies import DeterministicPolicy, visits
 from tests.helpers import random_instance
 
-PLANNERS = {"backward induction": BackwardInduction()}
+PLANNERS = {"backward induction": BackwardInduction(), "sparse induction": SparseInduction()}
 
 
 def test_every_implementation_is_here():

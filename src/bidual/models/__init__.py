@@ -4,7 +4,7 @@ from bidual.models._base import AbstractModel, Layout
 from bidual.models._declaration import AbstractDeclaration as Declaration
 from bidual.models._declaration import EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge
-from bidual.models._known import Known, known
+from bidual.models._known import Known, known, known_for_next_solve
 from bidual.models.classes._collection import COLLECTIONS
 from bidual.models.classes._factors import Factors, check_laws, list_class_support
 from bidual.models.classes._likelihood import CLASS_SETS, compute_likelihoods

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray
@@ -40,7 +40,10 @@ class Layout:
         return signals, visits[:, self.kept] if self.psi.visits else None, pairs
 
     def embedding(
-        self, signals: Float[Array, "H n"], visits: Float[Array, "H R"] | None, pairs: Float[Array, "H A R"] | None
+        self,
+        signals: Float[DeviceArray | np.ndarray, "H n"],
+        visits: Float[DeviceArray | np.ndarray, "H R"] | None,
+        pairs: Float[DeviceArray | np.ndarray, "H A R"] | None,
     ) -> Float[np.ndarray, "H d"]:
         """Return the embedding from expected signals, visits and occupancies."""
         if visits is None and pairs is None:

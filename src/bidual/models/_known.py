@@ -5,18 +5,23 @@ policy can reach. That order makes the innermost axis long and contiguous, which
 """
 
 from dataclasses import dataclass
-from typing import final
+from functools import cached_property
+from typing import Any, final
 
 import jax
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from bidual._base.brief import describe_briefly
-from bidual._base.types import DeviceArray, float64, place_on_device
+from bidual._base.types import DeviceArray, float64, place_on_device, select_step
 from bidual.models._base import AbstractModel, Layout
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, find_reachable
 from bidual.world.policies import DeterministicPolicy
+
+_FIRST, _COMPILED = "model in main memory", "model for compiled code"
+_WORTH_COMPILING = 400_000  # entries of the lists: compiling takes as long as a dozen plans without, then
 
 
 @final
@@ -33,9 +38,34 @@ class Known(AbstractModel):
     kept: Int[np.ndarray, "R"]
     fallback: Int[np.ndarray, "S"]
 
+    @property
+    def in_main_memory(self) -> bool:
+        """Whether the model is laid out for NumPy and not for compiled code."""
+        return isinstance(self.probabilities, np.ndarray)
+
+    @cached_property
+    def kernels(self) -> tuple[sp.csr_array, ...]:
+        """The law of every step, or the one law of all steps, as sparse (A R, R) matrices."""
+        states, probabilities = np.asarray(self.states), np.asarray(self.probabilities)
+        K, A, R = states.shape[1:]
+        rows = np.arange(A * R + 1) * K
+        # Copied, for the lists of a row are K apart in the planner's layout and side by side here.
+        return tuple(
+            sp.csr_array(
+                (
+                    select_step(probabilities, h).reshape(K, A * R).T.ravel(),
+                    select_step(states, h).reshape(K, A * R).T.ravel(),
+                    rows,
+                ),
+                shape=(A * R, R),
+            )
+            for h in range(max(len(states), len(probabilities)))
+        )
+
     def restrict(self, psi: Psi) -> Layout:
         """Return features over the reachable states."""
-        return Layout(psi, place_on_device(psi.signals[:, :, self.kept].swapaxes(2, 3)), self.kept)
+        signals: Any = np.ascontiguousarray(psi.signals[:, :, self.kept].swapaxes(2, 3))
+        return Layout(psi, signals if self.in_main_memory else place_on_device(signals), self.kept)
 
     def policy(self, actions: Int[DeviceArray, "H R"]) -> DeterministicPolicy:
         """Return the planned actions, and the first allowed one where no policy arrives."""
@@ -51,9 +81,24 @@ class Known(AbstractModel):
         return full
 
 
-@float64
 def known(mdp: TabularMDP) -> Known:
-    """Return the model that holds `mdp` and nothing else."""
+    """Return the model that holds `mdp` and nothing else, laid out for compiled code."""
+    return _place(_lay_out(mdp))
+
+
+@float64
+def known_for_next_solve(mdp: TabularMDP) -> Known:
+    """Return the same, kept with `mdp`; the first time in main memory, if compiling would take longer than solving."""
+    memory = mdp.memory
+    if _COMPILED in memory or mdp.successors.states.size > _WORTH_COMPILING or _FIRST in memory:
+        model = memory.get(_COMPILED, lambda: _place(memory.get(_FIRST, lambda: _lay_out(mdp))))
+        memory.forget(_FIRST)
+        return model
+    return memory.get(_FIRST, lambda: _lay_out(mdp))
+
+
+def _lay_out(mdp: TabularMDP) -> Known:
+    """Lay the model out for the planner, in main memory."""
     lists = mdp.successors
     kept = np.flatnonzero(find_reachable(mdp))
     states, probabilities, allowed = lists.states, lists.probabilities, lists.allowed
@@ -64,8 +109,15 @@ def known(mdp: TabularMDP) -> Known:
         number[kept] = np.arange(kept.size, dtype=np.int32)
         states, probabilities, allowed = number[states[:, kept]], probabilities[:, kept], allowed[kept]
     mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
-    arrays = (_to_planner_order(states), _to_planner_order(probabilities), mask, mdp.initial[kept])
-    return Known(*jax.device_put(arrays), kept=kept, fallback=np.argmax(lists.allowed, axis=1))
+    arrays: tuple[Any, ...] = (_to_planner_order(states), _to_planner_order(probabilities), mask, mdp.initial[kept])
+    return Known(*arrays, kept=kept, fallback=np.argmax(lists.allowed, axis=1))
+
+
+@float64
+def _place(model: Known) -> Known:
+    """Place a model on the device of compiled code."""
+    arrays = (model.states, model.probabilities, model.allowed, model.initial)
+    return Known(*jax.device_put(arrays), kept=model.kept, fallback=model.fallback)
 
 
 def _to_planner_order(lists: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from bidual.planners._backward_induction import BackwardInduction
 from bidual.planners._base import AbstractPlanner, AbstractSoftPlanner, Plan
 from bidual.planners._class_search import ClassSearch
 from bidual.planners._extended_value_iteration import ExtendedValueIteration
+from bidual.planners._sparse_induction import SparseInduction, choose_exact_planner
 from bidual.planners._unseen import UnseenOptimism, choose_optimistic_planner
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "ClassSearch",
     "ExtendedValueIteration",
     "Plan",
+    "SparseInduction",
     "UnseenOptimism",
 ]

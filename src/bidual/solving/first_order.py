@@ -30,7 +30,7 @@ def solve_first_order(
     """
     dual = options.dual
     assert isinstance(dual, GradientAscent | FollowTheLeader)  # the caller checks
-    planner = options.best_planner()
+    planner = options.best_planner(world.model)
     functions = make_variational(program, world.psi, lambda theta: planner(world.model, world.layout, theta).lower)
     point = slater(problem, world.mdp, time_limit=options.time_limit)
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)

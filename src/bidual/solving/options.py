@@ -11,7 +11,7 @@ from bidual._base.errors import ProblemError
 from bidual.certificate.constraints import Goal
 from bidual.dual import AbstractDual
 from bidual.models import Known
-from bidual.planners import AbstractSoftPlanner, BackwardInduction
+from bidual.planners import AbstractSoftPlanner, choose_exact_planner
 from bidual.solving.solution import Progress
 
 _SHARE = 1e-6  # of the size of the bounds, the default gap
@@ -28,7 +28,7 @@ class SolveOptions:
     time_limit: float | None = None
     max_plans: int | None = None
     dual: AbstractDual[Any, Any] | None = None  # None: the one that fits the program
-    planner: AbstractSoftPlanner[Known] | None = None  # None: backward induction
+    planner: AbstractSoftPlanner[Known] | None = None  # None: an exact one
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
@@ -55,9 +55,9 @@ class SolveOptions:
         """Whether the caller says how long to search."""
         return self.time_limit is not None or self.max_plans is not None
 
-    def best_planner(self) -> AbstractSoftPlanner[Known]:
-        """Return the given planner, or backward induction."""
-        return self.planner or BackwardInduction()
+    def best_planner(self, model: Known) -> AbstractSoftPlanner[Known]:
+        """Return the given planner, or the exact one for the way the model is laid out."""
+        return self.planner or choose_exact_planner(model)
 
     def is_spent(self, state: Progress) -> bool:
         """Check whether a budget is used up."""

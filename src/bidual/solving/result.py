@@ -14,7 +14,7 @@ from bidual.certificate import Certificate, Evidence, Record, bound_floor, certi
 from bidual.certificate.constraints import Goal, derive_status, find_conflict, list_constraint_results
 from bidual.dual import Bound, Duals
 from bidual.models import Known
-from bidual.planners import AbstractSoftPlanner, BackwardInduction, Plan
+from bidual.planners import AbstractSoftPlanner, Plan, choose_exact_planner
 from bidual.problem.convex import (
     AbstractProgram,
     ConvexProgram,
@@ -40,7 +40,7 @@ def build_solution(
 ) -> Solution:
     """Compute the output policy of a search and its certificate, and return both as a `Solution`."""
     program, lines, maximises, total, variational = compiled
-    planner = planner or BackwardInduction()
+    planner = planner or choose_exact_planner(world.model)
     plans = [None if reply is None else reply.plan for reply in found.replies]
     mixture, duals = build_mixture(world, planner, plans, found.duals.weights), found.duals
     clashes = _find_clashes(program, world, planner, duals, lines) if is_in_conflict(duals) else []

@@ -15,7 +15,7 @@ from bidual.certificate.constraints import Goal
 from bidual.certificate.rounding import reach, with_rounding
 from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
 from bidual.loop.primal_dual import Iteration, primal_dual
-from bidual.models import Known, Layout, known
+from bidual.models import Known, Layout, known_for_next_solve
 from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line, Problem
@@ -40,7 +40,7 @@ _KEPT = 100  # of the latest plans, for a later start; those in use are kept in 
 def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, "Instance"]:
     """Compile the problem, and lay out the model and features that every search over it shares."""
     program, psi = bind(problem, mdp)
-    model = known(mdp)
+    model = known_for_next_solve(mdp)
     return program, Instance(mdp, psi, model, model.restrict(psi))
 
 
@@ -177,7 +177,7 @@ def _start_loop(
     compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply]
 ) -> Iterator[Iteration[Any]]:
     """Start the loop with the dual player for the kind of program."""
-    psi, model, planner, dual = world.layout, world.model, options.best_planner(), options.dual
+    psi, model, planner, dual = world.layout, world.model, options.best_planner(world.model), options.dual
     program = compiled.program
     if isinstance(dual, GradientAscent | FollowTheLeader):
         assert compiled.variational is not None  # the caller sets it

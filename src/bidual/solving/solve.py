@@ -53,7 +53,8 @@ def solve(
         time_limit: seconds after which the best policy so far is returned.
         max_plans: number of plans after which the best policy so far is returned.
         dual: the dual player; by default the corrective one for the kind of problem. `GradientAscent()` is the paper's.
-        planner: the planner; `BackwardInduction()` by default.
+        planner: the planner; by default `SparseInduction()` for the first solve of a model that takes less time than
+            compiling, and `BackwardInduction()` for all others.
         progress: called after every plan.
     """
     options = SolveOptions(gap, relative, time_limit, max_plans, dual, planner, progress)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
+from bidual._base.memory import Memory
 from bidual._base.names import UNNAMED, Names, are_names, find, read_names
 from bidual._base.types import Successors, select_step
 from bidual.problem import features
@@ -97,6 +99,11 @@ class TabularMDP:
         here = np.arange(self.num_states)[:, None, None]
         away = (lists.states != here) & (lists.probabilities > 0)
         return ~(away.any(axis=(0, 3)) & lists.allowed).any(axis=1)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What was computed from the model, and does not depend on names, for solves and checks to come."""
+        return Memory()
 
     def state(self, name: str) -> int:
         """Return the number of the state called `name`."""
