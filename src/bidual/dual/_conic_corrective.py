@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._conic_master import ConicMixture, solve_conic_master
+from bidual.dual._mixture_point import MixturePoint, keep_better, repair
 from bidual.dual._polish import find_apex_rows, polish
 from bidual.planners import Plan
 from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
@@ -36,15 +37,6 @@ class ConicStage(Enum):
     VIOLATION = "violation"
     MARGIN = "margin"
     OPTIMUM = "optimum"
-
-
-class MixturePoint(NamedTuple):
-    """A mixture of the plans with the user's other variables, and their objective and constraint values."""
-
-    weights: Float[np.ndarray, "k"]
-    auxiliary: Float[np.ndarray, "a"]
-    f: float
-    g: Float[np.ndarray, "m"]
 
 
 class ConicColumns(NamedTuple):
@@ -168,7 +160,7 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         mixed = solve_conic_master(_form_stage(program, memory.stage), memory.Y)
         point = _choose_point(program, memory, mixed)
         if memory.stage is ConicStage.OPTIMUM:
-            point = _repair(program, memory, point)
+            point = keep_better(duals, repair(program, memory.slater, memory.Y, point))
             return self._request_plan(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
         worst = float(np.max(_compute_stage_values(program, memory.stage, point.g) / program.units))
         following = _choose_next_stage(program, memory, point, worst)
@@ -277,22 +269,3 @@ def _choose_point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixt
     moved = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
     worst, best = (float(np.max(program.violations(p.g) / program.units)) for p in (point, moved))
     return moved if best < worst else point
-
-
-def _repair(program: ConvexProgram, memory: ConicColumns, point: MixturePoint) -> MixturePoint:
-    """Mix in as little of the Slater point as satisfies every inequality; the share follows from convexity."""
-    slater = memory.slater
-    if slater is None:
-        return point
-    for _ in range(3):
-        over = np.where(program.equality, 0.0, point.g)
-        if not np.any(over > 0.2 * program.tolerances):  # the certificate needs a little of the tolerance itself
-            break
-        inside = np.where(program.equality, -1.0, slater.g)
-        share = float(np.max(np.where(over > 0, over / (over - inside), 0.0)))
-        share = min(1.0, 1.000001 * share + 1e-15)
-        at_slater = np.append(slater.weights, np.zeros(len(point.weights) - len(slater.weights)))
-        weights = (1 - share) * point.weights + share * at_slater
-        auxiliary = (1 - share) * point.auxiliary + share * slater.auxiliary
-        point = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
-    return point

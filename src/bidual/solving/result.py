@@ -176,12 +176,13 @@ def _convert_bound(
     if curved is None or (bound.slope is None and bound.point is None):
         return bound
     slope = _compute_slope(curved, bound) if bound.slope is None else bound.slope
-    box = _find_box(curved, world, bound.point) if variational is None else variational.bounds()
-    try:
-        lam = find_multipliers_of_slope(curved.main, slope, *box)
-    except np.linalg.LinAlgError:
-        return Bound(-np.inf, np.zeros(0))
-    return Bound(bound.value, lam)
+    boxes = _find_boxes(curved, world, bound.point) if variational is None else [variational.bounds()]
+    for box in boxes:
+        try:
+            return Bound(bound.value, find_multipliers_of_slope(curved.main, slope, *box))
+        except np.linalg.LinAlgError:
+            continue
+    return Bound(-np.inf, np.zeros(0))
 
 
 def _compute_slope(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n"]:
@@ -191,19 +192,21 @@ def _compute_slope(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n
     return gradients[0] + bound.gamma @ gradients[1:]
 
 
-def _find_box(
+def _find_boxes(
     program: ConvexProgram, world: Instance, point: Float[np.ndarray, "n"] | None
-) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """Return a box around the point where f + gamma . g - slope . y is least.
+) -> list[tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]]:
+    """Find boxes around the point where f + gamma . g - slope . y is least, the narrow one first.
 
     Any box with room around it is right, for the multipliers of the box are dropped; in one that is as wide as the
-    images of policies Clarabel errs a thousand times more where a power of 2000 numbers is minimised.
+    images of policies Clarabel errs a thousand times more where a power of 2000 numbers is minimised. But the point
+    need not keep the constraints, and near it there may be none that does: then the wide box is needed.
     """
     assert point is not None
     peaks = np.broadcast_to(world.psi.peaks(), (program.horizon, world.psi.dimension))
     width = program.image.spread(peaks)
     room = 0.1 * np.abs(point) + 1e-6 * np.where(width > 0, width, 1.0)
-    return point - room, point + room
+    wide = np.abs(point) + np.abs(program.image.offset) + 2 * np.where(width > 0, width, 1.0)
+    return [(point - room, point + room), (point - wide, point + wide)]
 
 
 def record_of(
