@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.certificate import EstimateRows, Estimates, evaluate_at
+from bidual.certificate import EstimateRows, Estimates, PlanTables, bound_mixture, evaluate_at
 from bidual.certificate._class import bound_least_over_class
 from bidual.certificate._within import bound_extreme_values
+from bidual.certificate._within_mixtures import bound_mixture_minimum
+from bidual.storage import collect_linear_rows
 from tests.classes import random_case
 from tests.laws.test_class_search import KINDS
 
@@ -96,6 +98,54 @@ def test_curved_functions_are_bounded_over_all_combinations(monkeypatch, curve, 
     else:
         assert np.all(lower == -np.inf)
         assert upper[0] <= values[:, 0].max() + 1.0  # of numbers that differ by 0.3 between the laws
+
+
+def random_plans(case, count, seed=5):
+    """Deterministic plans over allowed actions with weights."""
+    rng, allowed = np.random.default_rng([seed, count]), case.model.counts.support.allowed
+    H, S, A = len(case.model.factors), *allowed.shape
+    actions = np.where(allowed, rng.random((count, H, S, A)), -1.0).argmax(axis=-1)
+    return PlanTables(actions, rng.dirichlet(np.ones(count)))
+
+
+def mixed_embeddings(case, plans):
+    tables = np.eye(case.pieces.stage.shape[-1])[plans.actions]
+    return np.tensordot(plans.weights, [embeddings(case, table) for table in tables], axes=1)
+
+
+@pytest.mark.parametrize("kind", KNOWN_START)
+@pytest.mark.parametrize("large", [None, 200])
+def test_one_law_serves_all_plans_of_a_mixture(kind, large, monkeypatch):
+    """Then the least over the combinations is exact; plans taken a few at a time may have laws of their own."""
+    if large is not None:
+        monkeypatch.setattr("bidual.certificate._within_mixtures._LARGE", large)
+    case = random_case(1, **{"horizon": 3, **KINDS[kind]})
+    plans, theta = random_plans(case, 7), np.random.default_rng(4).normal(size=(len(case.model.factors), 2))
+    theta = np.hstack([theta, theta[:, :1]])[:, : case.pieces.psi.dimension]
+    exact = np.tensordot(mixed_embeddings(case, plans), theta, axes=2).min()
+    least = bound_mixture_minimum(case.model, case.pieces, theta, np.abs(theta), 1, plans)
+    assert 0 < least.error < 1e-10
+    assert least.value <= exact + 1e-12
+    if large is None:
+        assert abs(least.value - exact) <= 1e-12
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("few", [True, False])
+def test_curved_functions_of_a_mixture_are_bounded_over_all_combinations(monkeypatch, curve, few):
+    """Law by law both ends are exact; at corners f is bounded from above alone."""
+    case = random_case(7, horizon=3)
+    program, plans = convex_program(case, CURVES[curve]), random_plans(case, 5)
+    monkeypatch.setattr("bidual.certificate._within_mixtures._MOST", 100 if few else 10)
+    lower, upper = bound_mixture(program, collect_linear_rows(program), plans, case.model, case.pieces)
+    values = np.array([evaluate_at(program, psi) for psi in mixed_embeddings(case, plans)])
+    assert np.all(upper >= values.max(axis=0))
+    assert np.all(lower <= values.min(axis=0))
+    if few:
+        np.testing.assert_allclose([lower, upper], [values.min(axis=0), values.max(axis=0)], rtol=0, atol=1e-11)
+    else:
+        assert lower[0] == -np.inf
+        assert upper[0] <= values[:, 0].max() + 1.0
 
 
 def test_bounds_that_exclude_each_other_end_in_words():

@@ -330,7 +330,7 @@ def test_what_cannot_be_evaluated_under_some_law_is_bounded_by_nothing(monkeypat
     ends = iter(
         [([0.0, 1.0], [nan, 3.0]), ([2.0, nan], [5.0, 2.0]), ([1.0, 0.0], [6.0, 1.0]), ([3.0, 4.0], [4.0, 9.0])]
     )
-    monkeypatch.setattr(_within, "_bound_near_image", lambda *_: next(ends))
+    monkeypatch.setattr(_within, "bound_near_image", lambda *_: next(ends))
     found = _within._bound_over_combinations(curve().curved, TABLE, model, pieces, model.initial)
     assert [part.tolist() for part in found] == [[0.0, -np.inf], [np.inf, 9.0]]
 
@@ -342,7 +342,7 @@ def test_the_error_of_an_image_by_hand():
     steps = [select_laws(model, h, only=True) for h in (0, 1)]
     program = curve().curved
     image = program.image
-    found = _within._bound_image_error(program, TABLE, steps, pieces)
+    found = _within.bound_image_error(program, TABLE.shape, steps, pieces)
     spread = np.abs(image.matrix.toarray()).sum(axis=1) * 3.0  # numbers are at most 3
     terms = np.count_nonzero(image.matrix.toarray(), axis=1) + 2
     relative = 3 * (2 + 1 + 4) * EPS + 2 * steps[0].defect
@@ -351,4 +351,4 @@ def test_the_error_of_an_image_by_hand():
     assert found == exactly(relative * spread + own)
     exact = [one._replace(defect=0.0) for one in steps]
     wide, many = np.full((3, 2, 4), 0.25), Pieces(np.full((1, 1, 2, 4), 3.0))
-    assert _within._bound_image_error(program, wide, exact, many) == exactly(3 * (8 + 4 + 4) * EPS * spread + own)
+    assert _within.bound_image_error(program, wide.shape, exact, many) == exactly(3 * (8 + 4 + 4) * EPS * spread + own)

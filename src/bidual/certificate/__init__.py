@@ -25,6 +25,7 @@ from bidual.certificate._sampled import SampledEvidence, certify_sampled
 from bidual.certificate._slopes import find_slopes
 from bidual.certificate._types import Certificate, Evidence, Record, Resolution, to_user_sense
 from bidual.certificate._within import narrow_by_class
+from bidual.certificate._within_mixtures import PlanTables, bound_mixture, compute_mixture_embedding
 
 
 def certify(evidence: Evidence) -> Certificate:

@@ -50,9 +50,9 @@ def bound_least_over_class(
         room = max(1, min(_MOST, _LARGE // (S * A * max(len(laws.dense), 1))))
         if len(V) * len(laws.dense) > room:
             V = V.min(axis=0, keepdims=True)
-        arrivals = _expect_arrivals(model, rewards, theta[h], laws, h)
+        arrivals = expect_arrivals(model, rewards, theta[h], laws, h)
         Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrivals[:, None]
-        error += laws.defect * float(np.abs(V).max() + _bound_signals(rewards, theta[h], h))
+        error += laws.defect * float(np.abs(V).max() + bound_signals(rewards, theta[h], h))
         V = _choose_action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
         V = V if len(V) <= room else V.min(axis=0, keepdims=True)
     value, lost = _start(model, V)
@@ -84,7 +84,7 @@ def select_laws(model: Plausible, h: int, *, only: bool) -> DenseLaws:
     return DenseLaws(dense, float(((missing + rounding) * row).max()))
 
 
-def _expect_arrivals(
+def expect_arrivals(
     model: Plausible, rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], laws: DenseLaws, h: int
 ) -> Float[np.ndarray, "k S A"]:
     """Return the least expected value of the signals on arrival."""
@@ -100,7 +100,8 @@ def _expect_arrivals(
     return np.sum(laws.dense * everywhere, axis=-1)
 
 
-def _bound_signals(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: int) -> float:
+def bound_signals(rewards: ArrivalRewards, theta: Float[np.ndarray, "d"], h: int) -> float:
+    """Return the largest absolute value of the signals on arrival."""
     if not rewards.positions:
         return 0.0
     t = np.abs(theta[list(rewards.positions)])

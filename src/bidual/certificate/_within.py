@@ -101,11 +101,11 @@ def _bound_over_combinations(
 ) -> Ends:
     """Bound f and g over all combinations of candidates, with the errors of their sums."""
     steps = [select_laws(model, h, only=False) for h in range(len(table) - 1)]
-    error = _bound_image_error(program, table, steps, pieces)
+    error = bound_image_error(program, table.shape, steps, pieces)
     found = []
     for laws in itertools.product(*(one.dense for one in steps)):
         y = program.image(_compute_embedding(table, laws, pieces, initial))
-        found.append(_bound_near_image(program, y, error))
+        found.append(bound_near_image(program, y, error))
     low, high = np.array(found).swapaxes(0, 1)
     return np.where(np.isnan(low), -np.inf, low).min(axis=0), np.where(np.isnan(high), np.inf, high).max(axis=0)
 
@@ -126,18 +126,18 @@ def _compute_embedding(
     return embedding
 
 
-def _bound_image_error(
-    program: ConvexProgram, table: Float[np.ndarray, "H S A"], steps: list[DenseLaws], pieces: Pieces
+def bound_image_error(
+    program: ConvexProgram, shape: tuple[int, ...], steps: list[DenseLaws], pieces: Pieces, plans: int = 0
 ) -> Float[np.ndarray, "n"]:
-    """Bound the error of an image from rounding and from the defects of the candidates as laws."""
-    H, S, A = table.shape
-    relative = H * (S * A + A + 4) * EPS + sum(one.defect for one in steps)
+    """Bound the error of an image from rounding, the sum over several plans, and defects of the candidates as laws."""
+    H, S, A = shape
+    relative = H * (S * A + A + 4 + plans) * EPS + sum(one.defect for one in steps)
     size = np.broadcast_to(pieces.peaks(), (H, pieces.psi.dimension))
     terms = np.diff(program.image.matrix.indptr) + 2
     own = terms * EPS * (program.image.spread(size) + np.abs(program.image.offset))
     return program.image.spread(relative * size) + own
 
 
-def _bound_near_image(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
+def bound_near_image(program: ConvexProgram, y: Float[np.ndarray, "n"], error: Float[np.ndarray, "n"]) -> Ends:
     """Bound f and g at an image that is known up to an error."""
     return program.functions.enclosures(y, np.zeros(0), error)

@@ -17,7 +17,7 @@ from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.curve import LearnedCurve, Limits
 from bidual.learning.description import list_learned_facts, summarise_learned
 from bidual.learning.outputs import Regret
-from bidual.learning.summary import Output
+from bidual.learning.summary import BEHAVIOUR, UNIFORM, Output
 from bidual.models import AbstractKnowledge, Candidates
 from bidual.solving.outcome import AbstractOutcome, Facts, Records, format_facts
 from bidual.world.mdp import TabularMDP
@@ -30,8 +30,8 @@ class LearnProgress:
     """The bounds after some episodes, in the user's sense; None where nothing was known yet.
 
     `bound` is the value that no feasible policy can beat, `reached` the proved value of the mixture of the policies run
-    so far, and `violation` the largest possible violation of that mixture. `candidates` counts those left of a finite
-    class of laws.
+    so far (for a class of laws: with their random actions), and `violation` its largest possible violation.
+    `candidates` counts those left of a finite class of laws.
     """
 
     episodes: int
@@ -120,7 +120,7 @@ class Learned(AbstractOutcome):
     assumptions: tuple[str, ...]
     exploration: str  # the choice of the episodes' policies, and its guarantee
     history: tuple[LearnProgress, ...]
-    executed: Sequence[Played]  # of every episode, before a class of laws had one action at random
+    executed: Sequence[Played]  # the plan of every episode, before a class of laws had one action at random
     episodes: int
     evaluation_episodes: int
     plans: int
@@ -142,10 +142,14 @@ class Learned(AbstractOutcome):
 
     @property
     def mixture(self) -> Mixture:
-        """The uniform mixture of all policies that were run, as the paper defines the output."""
-        policy = self.output("uniform mixture").policy
-        assert isinstance(policy, Mixture)  # by construction
-        return policy
+        """The uniform mixture of the plans of all episodes, as the paper defines the output."""
+        return self._find_mixture(UNIFORM)
+
+    @property
+    def behaviour(self) -> Mixture:
+        """The uniform mixture of what was run: of the plans or, for a class of laws, of these with a random action."""
+        names = [output.name for output in self.outputs]
+        return self._find_mixture(BEHAVIOUR if BEHAVIOUR in names else UNIFORM)
 
     @property
     def candidates(self) -> Candidates | None:
@@ -163,6 +167,11 @@ class Learned(AbstractOutcome):
             if output.name == name:
                 return output
         raise KeyError(f"no output {name!r}; there are {[output.name for output in self.outputs]}")
+
+    def _find_mixture(self, name: str) -> Mixture:
+        policy = self.output(name).policy
+        assert isinstance(policy, Mixture)  # by construction
+        return policy
 
     def certify(self, episodes: int) -> "Learned":
         """Evaluate the policy on more fresh episodes; bounds so far and new ones hold together."""

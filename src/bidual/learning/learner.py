@@ -15,12 +15,17 @@ from bidual.learning.outputs import (
     ReturnedPolicy,
     estimate_executed,
     estimate_in_model,
+    estimate_plans,
     run_fresh_episodes,
 )
 from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy
 from bidual.learning.setup import LearnSetup
 from bidual.learning.state import LearnState, advance, count_pending
 from bidual.learning.summary import (
+    BEHAVIOUR,
+    LAST_HALF,
+    UNIFORM,
+    Output,
     describe_assumptions,
     describe_exploration,
     describe_output,
@@ -28,7 +33,7 @@ from bidual.learning.summary import (
 )
 from bidual.loop.vpdpo import BatchIteration
 from bidual.models import AbstractKnowledge
-from bidual.world.policies import PolicySequence
+from bidual.storage import collect_linear_rows
 
 _FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
 _BLOCK = 64  # episodes that are counted together: one by one takes long, and how many it is changes the last bits
@@ -135,19 +140,13 @@ class Learner:
         after = LearnSession(
             setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal, estimates
         )
-        rollouts = (knowledge.rollout(policy, number) for number, policy in enumerate(state.policies, 1))
-        ran = PolicySequence(rollout.policy for rollout in rollouts)
-        since = state.restarts.since
         embedding = returned.embedding.sum(axis=0) if setup.problem.embedding.total else returned.embedding
         return Learned(
             **after.summary()._asdict(),
             sense="maximize" if setup.problem.maximises else "minimize",
             outputs=(
                 describe_output(setup, "certainty-equivalent policy", returned.policy, after.bounds),
-                describe_output(setup, "uniform mixture", mix_policies(ran), self._estimate_mixture()),
-                describe_output(
-                    setup, "last-half mixture", mix_policies(islice(ran, since, None)), self._estimate_last_half()
-                ),
+                *self._describe_mixtures(knowledge),
             ),
             model=returned.mdp,
             knowledge=knowledge,
@@ -170,6 +169,24 @@ class Learner:
             else to_user_units(setup, state.values_per_episode),
             _session=after,
         )
+
+    def _describe_mixtures(self, knowledge: AbstractKnowledge) -> list[Output]:
+        """Describe the mixtures of all plans and of the last half, and of what was run where that was not the plans."""
+        setup, plans = self.setup, self.state.policies
+        last_half = mix_policies(islice(plans, self.state.restarts.since, None))
+        both = ((UNIFORM, mix_policies(plans)), (LAST_HALF, last_half))
+        if not knowledge.inserts_actions:
+            estimates = self._estimate_mixture(), self._estimate_last_half()
+            return [describe_output(setup, *named, seen) for named, seen in zip(both, estimates, strict=True)]
+        counted, rows = knowledge.counted, collect_linear_rows(setup.program)
+        assert counted is not None  # actions are inserted into tables
+        counts = self.state.restarts.count, self.state.restarts.count - self.state.restarts.since
+        found = [
+            describe_output(setup, name, mixture, estimate_plans(setup.program, rows, mixture, counted, count))
+            for (name, mixture), count in zip(both, counts, strict=True)
+        ]
+        rollouts = (knowledge.rollout(policy, number).policy for number, policy in enumerate(plans, 1))
+        return [*found, describe_output(setup, BEHAVIOUR, mix_policies(rollouts), self._estimate_mixture())]
 
     @property
     def waiting(self) -> int:

@@ -123,7 +123,7 @@ def set_up(
             f"the problem's horizon is {problem.embedding.horizon}, the environment's is {world.shape[0]}: "
             "make the embedding with the environment's horizon"
         )
-    knowledge = model.start(collect_facts(world, problem, split.model))
+    knowledge = model.start(collect_facts(world, problem, split.model)._replace(seed=seed))
     program = with_planner_resolution(problem.program(), knowledge.pieces)
     linear = collect_functionals(problem, program, knowledge)
     curved = construct_corners(program, knowledge)

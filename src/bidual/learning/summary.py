@@ -23,6 +23,9 @@ from bidual.models import AbstractKnowledge
 from bidual.problem.modelling import slice_rows
 from bidual.world.policies import AbstractPolicy, Mixture, Played, find_distinct
 
+UNIFORM, LAST_HALF = "uniform mixture", "last-half mixture"  # of the plans
+BEHAVIOUR = "behaviour mixture"  # of the policies that were run, where these had a random action
+
 
 @final
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known, known, known_for_next_solve
 from bidual.models.classes._collection import COLLECTIONS
 from bidual.models.classes._factors import Factors, check_laws, list_class_support
+from bidual.models.classes._knowledge import ClassKnowledge
 from bidual.models.classes._likelihood import CLASS_SETS, compute_likelihoods
-from bidual.models.classes._low_rank import ClassKnowledge, LowRank
+from bidual.models.classes._low_rank import LowRank
 from bidual.models.classes._plausible import Candidates, Expected, Plausible
 from bidual.models.counts._arrivals import ArrivalRewards, Arrivals, compute_arrival_rewards
 from bidual.models.counts._counted import AbstractCounted

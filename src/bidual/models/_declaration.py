@@ -32,6 +32,7 @@ class EnvironmentFacts(NamedTuple):
     space: Ends | None = None  # of observations
     discrete: bool = False  # whether controls are indicators of numbered actions
     met: bool = False  # whether states are numbered as they are met
+    seed: int = 0  # of the run, for random actions that belong to the collection of data
 
 
 class Needs(NamedTuple):

@@ -149,6 +149,11 @@ class AbstractKnowledge(abc.ABC):
         """The number of rollouts per plan."""
         return 1
 
+    @property
+    def inserts_actions(self) -> bool:
+        """Whether a rollout differs from its plan, so that episodes are no samples of the plans."""
+        return False
+
     def rollout(self, policy: Played, number: int) -> Rollout:
         """Return rollout `number` (from 1 on) of a planned policy: here the policy itself."""
         del number

@@ -15,6 +15,7 @@ from bidual.learning.outputs._functionals import (
     list_spans,
     run_fresh_episodes,
 )
+from bidual.learning.outputs._plans import estimate_plans
 from bidual.learning.outputs._regret import Regret, compute_regret
 from bidual.learning.outputs._regulated import Regulated
 from bidual.learning.outputs._samples import Payments, Sums, average_embedding

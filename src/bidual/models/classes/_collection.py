@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
-from bidual._base.keys import Draw, Purpose
+from bidual._base.keys import Draw
 from bidual.world.policies import DeterministicPolicy, Played
 
 COLLECTIONS = ("one-rollout", "paper")
@@ -25,17 +25,17 @@ class Rollout(NamedTuple):
 
 
 def insert_random_action(
-    policy: DeterministicPolicy, allowed: Bool[np.ndarray, "S A"], collection: str, steps: int, number: int
+    policy: DeterministicPolicy, allowed: Bool[np.ndarray, "S A"], collection: str, steps: int, draw: Draw
 ) -> Rollout:
-    """Return rollout `number` (from 1 on) of a policy, with a random action in one of the first `steps` steps.
+    """Return the rollout of a draw, whose number is from 1 on, with a random action in one of the first `steps` steps.
 
-    It is the same for every seed, so that the number of a rollout determines it. An action for each state is drawn
-    beforehand, of which one is used.
+    The run's seed and the number determine it, so that stored plans tell what was run. An action for each state is
+    drawn beforehand, of which one is used.
     """
     if not steps:
         return Rollout(policy)
-    rng = Draw(0, Purpose.INSERT, number).generator()
-    h = (number - 1) % steps if collection == "paper" else int(rng.integers(steps))
+    rng = draw.generator()
+    h = (draw.number - 1) % steps if collection == "paper" else int(rng.integers(steps))
     actions = np.array(policy.actions)
     actions[h] = np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
     return Rollout(DeterministicPolicy(actions, policy.num_actions), h if collection == "paper" else None)
