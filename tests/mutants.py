@@ -42,7 +42,9 @@ SUITES = {
     "verify_bets": ("verify_bets", "verify_learned"),
     **dict.fromkeys(("verify_sets", "verify_signals"), ("verify_sets", "verify_learned")),
     **dict.fromkeys(("_ball", "_optimistic", "_lower"), LEARNED),
-    **dict.fromkeys(("_class", "_within"), ("class_bounds", "laws/class_search", "laws/class_policies")),
+    **dict.fromkeys(
+        ("_class", "_within", "_within_mixtures"), ("class_bounds", "laws/class_search", "laws/class_policies")
+    ),
     "_sampled": ("sampled",),
     **dict.fromkeys(("_estimates", "_controlled"), ("estimates",)),
     "_quadratic": ("quadratic_bounds",),

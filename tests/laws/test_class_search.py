@@ -11,6 +11,7 @@ import pytest
 from bidual.certificate._class import bound_least_over_class
 from bidual.planners import ClassSearch
 from bidual.planners._class_steps import ClassSteps
+from bidual.planners._frontier import Frontier
 from tests.classes import random_case
 
 KINDS = {
@@ -92,13 +93,49 @@ def test_the_checker_finds_the_minimum_too(kind, seed):
     assert abs(least.value - dense_minimum(case, theta)) <= 1e-12
 
 
-def test_the_checker_relaxes_where_there_are_too_many():
-    """Then it is below the minimum, and not below the rectangular relaxation."""
+@pytest.mark.parametrize("room", [1, 40, 10_000])
+def test_the_checker_relaxes_where_there_are_too_many(room, monkeypatch):
+    """Then it is at most the minimum, and not below the rectangular relaxation, which it is without any room."""
+    monkeypatch.setattr("bidual.certificate._class._MOST", room)
     case = random_case(0, (8, 3, 3), (6, 6), horizon=5)
     theta = costs(case, 0)
     least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
     rough = ClassSearch(combinations=0).search(case.model, case.layout, theta)
-    assert rough.lower - 1e-12 <= least.value < rough.upper - 1e-6
+    exact = ClassSearch(combinations=0, nodes=10**6).search(case.model, case.layout, theta)
+    assert exact.proven
+    assert rough.lower - 1e-12 <= least.value <= exact.upper + 1e-12
+    if room == 1:
+        assert abs(least.value - rough.lower) <= 1e-12
+    if room == 10_000:
+        assert least.value >= (rough.lower + exact.upper) / 2
+
+
+def test_values_that_others_dominate_change_no_minimum(monkeypatch):
+    """Candidates that differ in rows that no one takes: few values are different, and the minimum stays exact."""
+    case = random_case(3, (6, 3, 3), (4, 4), horizon=5, far=0.02)
+    theta = costs(case, 3)
+    exact = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
+    monkeypatch.setattr("bidual.certificate._class._MOST", 1000)
+    least = bound_least_over_class(case.model, case.pieces, theta, np.abs(theta), 1)
+    assert least.value <= exact.value + 1e-12
+    found = ClassSearch(combinations=0, nodes=10**6).search(case.model, case.layout, theta)
+    assert found.proven
+    assert least.value <= found.upper + 1e-12
+
+
+def test_a_frontier_keeps_what_nothing_is_below():
+    """Against the definition, on many small vectors that repeat and tie; in several batches, within a room."""
+    rng = np.random.default_rng(0)
+    for batches in (1, 3):
+        values, frontier = rng.integers(0, 5, (60, 3)).astype(float), Frontier(3)
+        parts = np.array_split(values, batches)
+        kept = [part[frontier.add(part, 1e-9)] for part in parts]
+        for one in values:
+            assert any(np.all(other <= one + 1e-9) for part in kept for other in part)
+        first = kept[0]
+        for i, one in enumerate(first):
+            assert not any(np.all(other <= one) for j, other in enumerate(first) if j != i)
+    assert Frontier(2).add(np.zeros((0, 2)), 0.0).size == 0
 
 
 def _oracles(seeds):

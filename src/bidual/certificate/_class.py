@@ -1,8 +1,9 @@
 """The least value of a linear cost over a class of laws, computed anew with dense laws.
 
-Combinations of candidates are followed from the last step backwards for as long as there are not too many; beyond that
-the least of their values is taken state by state, and every state and action may have a candidate of its own. Neither
-can raise the minimum. The rounding error is carried along, with the defects of the candidates as laws.
+Combinations of candidates are followed from the last step backwards for as long as there are not too many. Where there
+are, those whose values are below others in no state are left out, for whatever comes before them they stay above; and
+beyond that the least is taken state by state, so that every state and action may have a candidate of its own. None of
+it can raise the minimum. The rounding error is carried along, with the defects of the candidates as laws.
 """
 
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from bidual.problem.features import Pieces
 
 _MOST = 10_000  # combinations that are followed
 _LARGE = 2 * 10**7  # numbers in one array
+_LEADERS = 64  # values that all others are compared with
+_TIE = 64 * EPS  # by which equal values may differ, relative to the largest
 
 
 class DenseLaws(NamedTuple):
@@ -48,16 +51,61 @@ def bound_least_over_class(
     for h in reversed(range(len(theta))):
         laws = select_laws(model, h, only=h == last and not rewards.positions)
         room = max(1, min(_MOST, _LARGE // (S * A * max(len(laws.dense), 1))))
-        if len(V) * len(laws.dense) > room:
-            V = V.min(axis=0, keepdims=True)
-        arrivals = expect_arrivals(model, rewards, theta[h], laws, h)
-        Q = pieces.psi.pay(theta[h], h) + np.einsum("ksat,bt->kbsa", laws.dense, V, optimize=True) + arrivals[:, None]
+        arrivals, actions = expect_arrivals(model, rewards, theta[h], laws, h), None if table is None else table[h]
+        costs = pieces.psi.pay(theta[h], h) + arrivals
         error += laws.defect * float(np.abs(V).max() + bound_signals(rewards, theta[h], h))
-        V = _choose_action_values(Q, allowed, None if table is None else table[h]).reshape(-1, S)
-        V = V if len(V) <= room else V.min(axis=0, keepdims=True)
+        if len(V) * len(laws.dense) <= room:
+            V = _step_back(laws.dense, V, costs, allowed, actions)
+        else:
+            V, lost = _step_back_least(laws.dense, V, costs, allowed, actions, room)
+            error += lost
     value, lost = _start(model, V)
     sums = (len(theta) * (6 * A + S + 8) + pieces.psi.dimension + terms + 4) * EPS
     return Least(value, error + lost + sums * float(np.sum(magnitude * pieces.peaks())))
+
+
+def _step_back(
+    laws: Float[np.ndarray, "k S A S"],
+    V: Float[np.ndarray, "b S"],
+    costs: Float[np.ndarray, "k S A"],
+    allowed: Bool[np.ndarray, "S A"],
+    actions: Float[np.ndarray, "S A"] | None,
+) -> Float[np.ndarray, "n S"]:
+    """Compute the values one step earlier, after every combination with every law."""
+    Q = costs[:, None] + np.einsum("ksat,bt->kbsa", laws, V, optimize=True)
+    return _choose_action_values(Q, allowed, actions).reshape(-1, V.shape[1])
+
+
+def _step_back_least(
+    laws: Float[np.ndarray, "k S A S"],
+    V: Float[np.ndarray, "b S"],
+    costs: Float[np.ndarray, "k S A"],
+    allowed: Bool[np.ndarray, "S A"],
+    actions: Float[np.ndarray, "S A"] | None,
+    room: int,
+) -> tuple[Float[np.ndarray, "n S"], float]:
+    """Compute the same without values that are above others, relaxed where more than `room` are left; and the loss."""
+    few, kept, lost = max(1, room // len(V)), np.zeros((0, V.shape[1])), 0.0
+    for i in range(0, len(laws), few):
+        some = _step_back(laws[i : i + few], V, costs[i : i + few], allowed, actions)
+        tie = _TIE * float(np.abs(some).max())
+        kept, lost = drop_dominated(np.concatenate([kept, some]), tie), max(lost, tie)
+        kept = kept if len(kept) <= room else kept.min(axis=0, keepdims=True)
+    return kept, lost
+
+
+def drop_dominated(V: Float[np.ndarray, "n S"], tie: float) -> Float[np.ndarray, "kept S"]:
+    """Drop vectors that are nowhere below one of a few others by more than `tie`.
+
+    Transitions keep order: from each of them every law and policy makes values that are no less, up to `tie`, than what
+    it makes of the other. Only the vectors of least sum are compared with all: most dominating ones are among them.
+    """
+    rest, leaders = V[np.argsort(V.sum(axis=1), kind="stable")], []
+    while len(rest) and len(leaders) < _LEADERS:
+        leader = rest[0]
+        leaders.append(leader)
+        rest = rest[1:][np.any(rest[1:] < leader - tie, axis=1)]
+    return np.concatenate([np.stack(leaders), rest]) if leaders else rest
 
 
 def _choose_action_values(

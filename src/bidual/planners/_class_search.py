@@ -6,7 +6,8 @@ One candidate must serve all states of a step, which makes the minimum over cand
 letting every state and action have a candidate of its own (the rectangular relaxation) gives a bound from below;
 changing one step at a time (coordinate descent) gives a combination, and so a bound from above; and both meet by
 fixing candidates from the last step backwards, most promising first (branch and bound), or where there are few
-combinations by trying all of them.
+combinations by trying all of them. Values are monotone: of two ways to fix the same steps the one whose value is at
+least as large in every state is left out (`Frontier`), which leaves few where candidates share most of their rows.
 """
 
 import heapq
@@ -21,6 +22,7 @@ from jaxtyping import Float, Int
 from bidual.models import Layout, Plausible
 from bidual.planners._base import AbstractPlanner, Plan
 from bidual.planners._class_steps import ClassSteps
+from bidual.planners._frontier import Frontier
 
 _SWEEPS = 50  # of coordinate descent, which ends far earlier
 _LARGE = 2 * 10**7  # entries that one batch of values may have
@@ -131,6 +133,7 @@ def search_branches(
     root = np.zeros(steps.S)
     number = itertools.count()
     open_: list[_Node] = [(steps.rectangular_bound(), next(number), steps.horizon, root, ())]
+    frontiers = [Frontier(steps.S) for _ in range(steps.horizon)]
     extended = 0
     while open_ and upper - open_[0][0] > steps.room(upper):
         if extended >= nodes or (until is not None and time.perf_counter() > until):
@@ -138,12 +141,16 @@ def search_branches(
         bound, _, h, V, fixed = heapq.heappop(open_)
         extended += 1
         each = steps.all(h - 1, V[None])[:, 0].min(axis=-1)
-        bounds = np.maximum(steps.relaxed_values(h - 1, each), bound)
+        chosen = frontiers[h - 1].add(each, steps.room(float(np.abs(each).max()))) if h > 1 else np.arange(len(each))
+        if not chosen.size:
+            continue
+        bounds = np.maximum(steps.relaxed_values(h - 1, each[chosen]), bound)
         if h == 1:
             best = int(bounds.argmin())
             if bounds[best] < upper:
                 upper, combination = float(bounds[best]), np.array([best, *fixed])
             continue
-        for m in np.flatnonzero(bounds < upper - steps.room(upper)):
-            heapq.heappush(open_, (float(bounds[m]), next(number), h - 1, each[m], (int(m), *fixed)))
+        for value, m in zip(bounds, chosen, strict=True):
+            if value < upper - steps.room(upper):
+                heapq.heappush(open_, (float(value), next(number), h - 1, each[m], (int(m), *fixed)))
     return ClassPlan(upper, upper, True, combination, extended)

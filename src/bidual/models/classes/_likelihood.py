@@ -95,13 +95,14 @@ def find_near_best(
     """
     inside = np.zeros(likelihoods.shape, dtype=bool)
     for h, one in enumerate(factors):
-        everyone = np.arange(one.count)
-        laws = one.laws(everyone)
+        s, a = np.nonzero(pairs[h])
+        i, j = one.split(np.arange(one.count))
+        laws = np.matmul(one.phis[:, s, a][i], one.mus[j])  # of the sampled pairs alone
         best = laws[int(likelihoods[h, : one.count].argmax())]
         distance = np.abs(laws - best).sum(axis=-1)
         rounding = _ROUNDING * max(1.0, abs(float(likelihoods[h, : one.count].max())))
         limit = c * (np.log(one.count) + log_share + rounding)
-        inside[h, : one.count] = np.sum(pairs[h] * distance**2, axis=(1, 2)) <= limit
+        inside[h, : one.count] = distance**2 @ pairs[h, s, a] <= limit
     return inside
 
 
