@@ -14,6 +14,7 @@ from bidual.dual import (
     FollowTheLeader,
     FullyCorrective,
     GradientAscent,
+    Interpolating,
     Proximal,
 )
 from bidual.loop.primal_dual import primal_dual
@@ -30,6 +31,7 @@ DUALS = {
     "corrective": FullyCorrective(),
     "corrective, not smoothed": FullyCorrective(smoothing=0.0),
     "bracketing": Bracketing(),
+    "interpolating": Interpolating(),
     "conic": ConicCorrective(),
     "conic, not smoothed": ConicCorrective(smoothing=0.0),
     "proximal": Proximal(gap=1e-8),
@@ -66,7 +68,7 @@ def _run(dual, seed, plans):
     truth = _truth(problem, instance) if isinstance(dual, Proximal) else occupancy_optimum(problem, instance.mdp)
     if isinstance(dual, GradientAscent | FollowTheLeader):
         program = make_variational(program, psi)
-    elif not isinstance(dual, FullyCorrective | Bracketing):
+    elif not isinstance(dual, FullyCorrective | Bracketing | Interpolating):
         program = CurvedProblem(problem.objective, problem.constraints, problem.embedding).program()
         program = replace(program, smooth=smooth(program.functions))
     iterations = []

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bidual.dual._bracketing import find_best_segment
 from bidual.dual._master import solve_master
+from bidual.dual._segment import find_best_segment
 from bidual.problem.convex import AffineProgram
 
 

@@ -56,6 +56,13 @@ class Reply(NamedTuple):
     plan: Plan
 
 
+def read_image(program: AffineProgram, plan: Plan) -> tuple[float, Float[np.ndarray, "m"]]:
+    """Return f and g of a plan, from its embedding or from the totals that it has instead."""
+    if plan.image is None:
+        return program.values(plan.embedding)
+    return float(plan.image[0]) + program.offset, plan.image[1:] - program.limits
+
+
 def check_smoothing(smoothing: float) -> None:
     """Check that the share of the best multipliers is in [0, 1)."""
     if not 0 <= smoothing < 1:

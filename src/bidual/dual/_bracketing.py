@@ -6,13 +6,8 @@ is searched, there are plans on both sides of its multiplier. The master mixes t
 gamma_2. Its own multiplier is where their two tangents meet: about half-way, wherever the maximum is. The cubic
 through both values and both slopes is a better model, so the next plan is for its maximum. Where that plan is not
 new, d has a corner between the two, and the next plan is for the master's own multiplier: there it is exact.
-
-The master of one inequality has a closed form, in which two plans suffice. Plans are points (g, f). The best mixture is
-where the lower edge of their convex hull crosses g = 0; the edge that does so has a plan on either side, and its slope
-is the multiplier.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final, overload
@@ -22,50 +17,13 @@ from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply
 from bidual.dual._fully_corrective import FullyCorrective, Plans, list_origins
+from bidual.dual._segment import Segment, find_segment, has_one_row, place_between
 from bidual.planners import Plan
 from bidual.problem.convex import AffineProgram
 
 _ATTEMPTS = 6  # plans at one limit; then the master's own multipliers, which end on every piecewise linear function
 _CLOSE = 0.1  # so close to one end, as a share of the way, the other end is almost never replaced: go beyond
 _FAR = 4.0  # of the master's own multiplier, where the plan that keeps the limit was computed for the limit alone
-
-
-class Segment(NamedTuple):
-    """A mixture of plan `low`, which keeps the limit, and `high`, which does not; equal if one plan is best alone."""
-
-    low: int
-    high: int
-    share: float  # of the plan `high`
-    gamma: float
-
-    def weights(self, k: int) -> Float[np.ndarray, "k"]:
-        """Return the mixture as weights of k plans."""
-        weights = np.zeros(k)
-        weights[self.low] = 1 - self.share
-        weights[self.high] += self.share
-        return weights
-
-
-def find_best_segment(f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
-    """Compute the best mixture with g <= 0; None where no plan keeps the limit."""
-    lows, highs = np.flatnonzero(g <= 0), np.flatnonzero(g > 0)
-    if lows.size == 0:
-        return None
-    f_low, g_low, f_high, g_high = f[lows], g[lows], f[highs], g[highs]
-    low = int(np.argmin(f_low))
-    for _ in range(len(f)):  # every turn but the last finds a better `low`
-        slopes = (f_low[low] - f_high) / (g_high - g_low[low])
-        high = int(np.argmax(slopes)) if slopes.size else -1
-        if high < 0 or slopes[high] <= 0:
-            break
-        lagrangian = f_low + slopes[high] * g_low
-        best = int(np.argmin(lagrangian))
-        if lagrangian[best] >= lagrangian[low]:
-            share = -g_low[low] / (g_high[high] - g_low[low])
-            return Segment(int(lows[low]), int(highs[high]), float(share), float(slopes[high]))
-        low = best
-    alone = int(lows[np.argmin(f_low)])
-    return Segment(alone, alone, 0.0, 0.0)
 
 
 @final
@@ -139,7 +97,7 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         pool = known if isinstance(known, PlanPool) and known.fits(program) else PlanPool(program, known)
         g = pool.left_sides - program.limits
         optimum = _take_best_bound(pool, g, program.limits.size)
-        segment = _find_segment(program, pool.f, g[:, 0]) if _has_one_row(program) else None
+        segment = find_segment(program, pool.f, g[:, 0]) if has_one_row(program) else None
         if segment is None:
             return _CORRECTIVE.resume(program, pool.f, g, optimum) or self.init(program)
         return _request_plan(
@@ -154,7 +112,7 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
         f_new, g_new = program.values(plan.embedding)
         g_new = float(g_new[0])
         f, g, gammas = np.append(memory.f, f_new), np.append(memory.g, g_new), np.append(memory.gammas, memory.gamma)
-        segment = _find_segment(program, f, g)
+        segment = find_segment(program, f, g)
         assert segment is not None  # the plan that kept the limit is still there
         missed = segment[:2] == memory.segment[:2] or bool(np.any((memory.f == f_new) & (memory.g == g_new)))
         beyond = memory.gamma > memory.segment.gamma and bool(np.isnan(memory.gammas[memory.segment.low]))
@@ -172,21 +130,12 @@ class Bracketing(AbstractDual[AffineProgram, Any]):
 _CORRECTIVE = FullyCorrective()
 
 
-def _has_one_row(program: AffineProgram) -> bool:
-    return program.limits.size == 1 and not program.equality[0]
-
-
 def _take_best_bound(pool: PlanPool, g: Float[np.ndarray, "k m"], m: int) -> Bound:
     bounds = pool.f + np.sum(pool.gammas * g, axis=1)
     if np.isnan(bounds).all():
         return Bound(-np.inf, np.zeros(m))
     best = int(np.nanargmax(bounds))
     return Bound(float(bounds[best]), pool.gammas[best])
-
-
-def _find_segment(program: AffineProgram, f: Float[np.ndarray, "k"], g: Float[np.ndarray, "k"]) -> Segment | None:
-    # Values that are 0 up to rounding keep the limit.
-    return find_best_segment(f, np.where(np.abs(g) <= program.resolution[0], 0.0, g))
 
 
 def _count_streak(streak: int, before: Segment, after: Segment) -> int:
@@ -226,22 +175,8 @@ def _choose_multiplier_between(memory: Bracket) -> float | None:
     # More plans keep the limit the more it costs to break it, so `high` belongs to the smaller multiplier.
     gamma_1, gamma_2 = float(memory.gammas[high]), float(memory.gammas[low])
     g_1, g_2 = float(memory.g[high]), float(memory.g[low])
-    way = gamma_2 - gamma_1
-    if not (way > 0 and g_1 > 0 > g_2):  # NaN too
-        return None
-    rise = float(memory.f[low] + gamma_2 * g_2 - memory.f[high] - gamma_1 * g_1)
-    t = _maximise_cubic(g_1 * way, g_2 * way, rise)
-    return gamma_1 + _extrapolate(t, memory.streak) * way
-
-
-def _maximise_cubic(slope_1: float, slope_2: float, rise: float) -> float:
-    """Maximise over [0, 1] a cubic with these slopes at the ends, and this rise between them."""
-    # Its slope is slope_1 + b t + c t^2: positive at 0 and negative at 1, so it has one root between them.
-    c = 3 * (slope_1 + slope_2) - 6 * rise
-    b = slope_2 - slope_1 - c
-    q = -0.5 * (b + math.copysign(math.sqrt(max(b * b - 4 * slope_1 * c, 0.0)), b))
-    roots = [slope_1 / q if q else math.inf, q / c if c else math.inf]
-    return next((t for t in roots if 0 < t < 1), 0.5)
+    t = place_between((gamma_1, gamma_2), (memory.f[high], memory.f[low]), (g_1, g_2))
+    return None if t is None else gamma_1 + _extrapolate(t, memory.streak) * (gamma_2 - gamma_1)
 
 
 def _extrapolate(t: float, streak: int) -> float:

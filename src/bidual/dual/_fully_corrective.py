@@ -12,12 +12,12 @@ where their cost is one of this problem too: then only the limits have changed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
+from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing, read_image
 from bidual.dual._master import MasterSolution, WarmStart, solve_master
 from bidual.dual._simplex import solve_by_highs, solve_by_simplex
 from bidual.planners import Plan
@@ -78,7 +78,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
     def restart(self, program: AffineProgram, known: Sequence[Reply]) -> Duals[Plans]:
         """Return the state at the best mixture of known plans, with the bounds that still hold."""
         afresh = self.init(program)
-        images = [program.values(reply.plan.embedding) for reply in known]
+        images = [read_image(program, reply.plan) for reply in known]
         f = np.array([image[0] for image in images])
         g = np.array([image[1] for image in images]).reshape(f.size, program.limits.size)
         gammas, fits = list_origins(program, known)
@@ -97,7 +97,7 @@ class FullyCorrective(AbstractDual[AffineProgram, Plans]):
     def step(self, program: AffineProgram, duals: Duals[Plans], plan: Plan) -> Duals[Plans]:
         """Add the plan to the master and solve it again."""
         memory = duals.memory
-        f_new, g_new = program.values(plan.embedding)
+        f_new, g_new = read_image(program, plan)
         # The plan is the cheapest for theta, so its Lagrangian is the minimum: a dual bound.
         bound = Bound(memory.objective_weight * f_new + float(memory.gamma @ g_new), memory.gamma)
         in_phase_1 = memory.objective_weight == 0
@@ -202,6 +202,11 @@ def list_origins(
     own_thetas = program.objective.reshape(size) + gammas @ program.rows.reshape(m, size)
     fits = np.abs(own_thetas - thetas).max(axis=1) <= 1e-12 * np.abs(thetas).max(axis=1)
     return np.where(fits[:, None], gammas, 0.0), fits
+
+
+def read_weight(duals: Duals[Any]) -> float:
+    """Return the weight of the objective in the next cost: 0 while the least violation is searched."""
+    return duals.memory.objective_weight if isinstance(duals.memory, Plans) else 1.0
 
 
 def _read_value(bound: Bound) -> float:

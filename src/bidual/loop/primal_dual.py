@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
 from bidual._base.errors import ProblemError
-from bidual.dual import AbstractDual, ConicCorrective, Duals, FullyCorrective, Program, Reply
+from bidual.dual import AbstractDual, ConicCorrective, Duals, FullyCorrective, Program, Reply, read_weight
 from bidual.models import AbstractModel, Layout, Stage
-from bidual.planners import AbstractPlanner, AbstractSoftPlanner, Plan
-from bidual.problem.convex import AbstractProgram
+from bidual.planners import AbstractPlanner, AbstractSoftPlanner, Plan, Totals
+from bidual.problem.convex import AbstractProgram, AffineProgram
 from bidual.problem.features import Psi
 
 M = TypeVar("M", bound=AbstractModel)
@@ -21,17 +21,19 @@ Memory = TypeVar("Memory")
 class Iteration(Generic[Memory]):
     """One iteration of the loop: the plan, and the state of the dual player after it.
 
-    Number 0 is the state before the first new plan, where plans were known: it has no plan of its own.
+    Number 0 is the state before the first new plan, where plans were known: it has no plan of its own. So has a state
+    that was computed anew: its weights run over the known plans, and over those that come after it.
     """
 
     number: int
     reply: Reply | None
     duals: Duals[Memory]
+    known: tuple[Reply, ...] = ()
 
     @property
     def plan(self) -> Plan:
         """The plan of this iteration."""
-        assert self.reply is not None  # only number 0 has none
+        assert self.reply is not None  # only states of known plans have none
         return self.reply.plan
 
 
@@ -47,11 +49,23 @@ def primal_dual(
     features: Any = psi if isinstance(psi, Layout) else model.restrict(psi)
     duals = dual.restart(program, known) if known else dual.init(program)
     if duals.weights.size:
-        yield Iteration(0, None, duals)
+        yield Iteration(0, None, duals, tuple(known))
     for number in itertools.count(1):
         reply = Reply(duals.theta, duals.gamma, _plan(planner, model, features, duals))
         planner = planner.after(reply.plan)
         duals = dual.step(program, duals, reply.plan)
+        yield Iteration(number, reply, duals)
+
+
+def carry_totals(
+    program: AffineProgram, totals: Totals, dual: AbstractDual[AffineProgram, Any], duals: Duals[Any], done: int = 0
+) -> Iterator[Iteration[Any]]:
+    """Iterate over plans of which only totals are computed, those of objective and row, from a state after `done`."""
+    for number in itertools.count(done + 1):
+        assert duals.gamma is not None  # costs of linear programs are made of multipliers
+        plan = totals.plan(duals.gamma, read_weight(duals))
+        reply = Reply(duals.theta, duals.gamma, plan)
+        duals = dual.step(program, duals, plan)
         yield Iteration(number, reply, duals)
 
 

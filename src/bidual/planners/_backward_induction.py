@@ -12,7 +12,7 @@ policies of two costs is KL(b || a) = V_0(b) - V_0(a) - (b - a) . Psi(b): a poli
 over policies is arithmetic on such vectors.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import jax
@@ -38,6 +38,14 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
         psi_plan = psi.embedding(*expected)
         value = float(np.vdot(theta, psi_plan))
         return Plan(actions, psi_plan, value, lower=value)
+
+    @float64
+    def with_embedding(self, model: Known, psi: Layout, plan: Plan) -> Plan:
+        """Return a plan of which only actions and image are known with its embedding, by one forward pass."""
+        cost = Cost(*psi.cost(np.zeros((len(plan.embedding), psi.psi.dimension))))
+        states, probabilities, _, initial, signals = _take_arrays(model, psi)
+        embedding = psi.embedding(*_expect(states, probabilities, initial, signals, cost, plan.actions))
+        return replace(plan, embedding=embedding, image=None)
 
     @float64
     def soft(self, model: Known, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
@@ -78,6 +86,21 @@ def _plan(
             Q = jnp.where(allowed, Q, jnp.inf)
         return jnp.min(Q, axis=0), jnp.argmin(Q, axis=0).astype(label)
 
+    _, actions = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
+    return actions, *_expect(states, probabilities, initial, psi, cost, actions)
+
+
+@jax.jit
+def _expect(
+    states: Int[Array, "next K A R"],
+    probabilities: Float[Array, "law K A R"],
+    initial: Float[Array, "R"],
+    psi: Float[Array, "steps d A R"],
+    cost: Cost,
+    actions: Int[Array, "H R"],
+) -> tuple[Float[Array, "H d"], Float[Array, "H R"] | None, Float[Array, "H A R"] | None]:
+    """Compute embedding, visits and occupancies of a deterministic policy, as far as a cost is on them."""
+
     def forward(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
@@ -86,12 +109,11 @@ def _plan(
         arrived = arrive(select_step(probabilities, h), select_step(states, h), action, mu)
         pairs = None
         if cost.pairs is not None:
-            pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=label)[:, None], mu[None], 0.0)
+            pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=actions.dtype)[:, None], mu[None], 0.0)
         return arrived, (embedding, None if cost.visits is None else mu, pairs)
 
-    _, actions = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
-    _, expected = jax.lax.scan(forward, initial, (steps, actions))
-    return actions, *expected
+    _, expected = jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))
+    return expected
 
 
 @jax.jit

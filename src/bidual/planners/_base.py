@@ -35,6 +35,7 @@ class Plan:
     lower: float  # a bound for all policies (up to rounding); -inf from a heuristic planner and for soft policies
     soft_cost: Float[np.ndarray, "H n"] | None = None  # the cost that determines a soft policy, without actions
     nominal: Float[np.ndarray, "T q"] | None = None  # controls that a search in the same model may start from
+    image: Float[np.ndarray, "r"] | None = None  # totals of the objective and the rows, instead of the embedding
 
 
 class AbstractPlanner(abc.ABC, Generic[M]):

@@ -16,11 +16,13 @@ from bidual.certificate.rounding import reach, with_rounding
 from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
 from bidual.loop.primal_dual import Iteration, primal_dual
 from bidual.models import Known, Layout, known_for_next_solve
+from bidual.planners import can_carry
 from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line, Problem
 from bidual.solving.options import LEAST_FLOOR, SolveOptions
 from bidual.solving.solution import Progress
+from bidual.solving.totals import IsOver, complete, iterate_by_totals
 from bidual.world.mdp import TabularMDP
 
 _LOG = logging.getLogger("bidual.solve")
@@ -87,9 +89,14 @@ def search(
     smallest = _compute_smallest_scale(program, world)
     goal = options.goal_at(smallest)
     floor = -np.inf if program.curved is None else bound_floor(program.curved, world.psi, world.mdp)
-    for iteration in _start_loop(compiled, world, options, known):
+
+    def is_over(iteration: Iteration[Any]) -> bool:
+        now = _report_progress(compiled, iteration, floor, time.perf_counter() - started)
+        return options.is_spent(now) or _is_settled(program, iteration.duals, [now], goal)
+
+    for iteration in _start_loop(compiled, world, options, known, is_over):
         duals = iteration.duals
-        replies += known if iteration.reply is None else [iteration.reply]
+        replies = list(iteration.known) if iteration.reply is None else [*replies, iteration.reply]
         if (
             first_value is None
             and program.curved is not None
@@ -116,6 +123,7 @@ def search(
     ended = first_value is not None and (duals.stalled or _has_stopped(history))
     if not (program.is_linear or ended):
         goal = goal._replace(floor=LEAST_FLOOR if goal.floor else 0.0)
+    replies = complete(world.layout, world.model, replies, duals)
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
 
 
@@ -174,7 +182,7 @@ def _drop_embedding(reply: Reply | None) -> Reply | None:
 
 
 def _start_loop(
-    compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply]
+    compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply], is_over: IsOver
 ) -> Iterator[Iteration[Any]]:
     """Start the loop with the dual player for the kind of program."""
     psi, model, planner, dual = world.layout, world.model, options.best_planner(world.model), options.dual
@@ -182,6 +190,9 @@ def _start_loop(
     if isinstance(dual, GradientAscent | FollowTheLeader):
         assert compiled.variational is not None  # the caller sets it
         return primal_dual(compiled.variational, psi, model, planner, dual, plans)
+    rows = program.linear
+    if rows is not None and dual is None and options.planner is None and can_carry(rows, psi, model):
+        return iterate_by_totals(rows, psi, model, plans, is_over)
     return program.dispatch(
         lambda rows: primal_dual(rows, psi, model, planner, dual or FullyCorrective(), plans),
         lambda cones: primal_dual(cones, psi, model, planner, dual or _choose_for_cones(cones, options), plans),
