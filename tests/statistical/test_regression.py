@@ -12,7 +12,7 @@ import pytest
 from scipy.linalg import solve_discrete_are
 from scipy.stats import binom
 
-from bidual.models.regression._regression import compute_posterior, start_moments
+from bidual.models import compute_posterior, start_moments
 from tests.regressions import DOUBLE_INTEGRATOR, SIGMA, printed_radius
 
 DELTA, EPISODES, STEPS = 0.1, 60, 20
@@ -69,6 +69,31 @@ def _lost(seed, factor=1.0, **settings):
 def _lost_as_printed(seed, c, **settings):
     """The paper's set at t = 1, 2, ...; the first is from no data, as in its Algorithm 2."""
     return [error > printed_radius(known, c, t, DELTA) for t, (known, error) in enumerate(_course(seed, **settings), 1)]
+
+
+@cache
+def _tight(seed, **settings):
+    """List the largest errors over the radius, of the set that was chosen after every second episode."""
+    W = DOUBLE_INTEGRATOR - (0 if settings.get("full") else STATES)
+    sets = [known.confidence(DELTA) for known, _ in _course(seed, **settings)[::2]]
+    errors = [np.linalg.norm((one.centre - W) @ np.linalg.cholesky(one.precision), 2) for one in sets]
+    return np.array(errors) / np.array([one.radius for one in sets])
+
+
+def test_the_tight_set_keeps_the_truth_in_a_few_runs():
+    assert sum(_tight(seed).max() > 1 for seed in range(FEW)) <= allowed(FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"full": True}, {"ridge": 0.01}], ids=str)
+def test_the_tight_set_keeps_the_truth_in_many_runs(settings):
+    """At delta 0.1 over 200 runs; in none of them was it outside."""
+    assert sum(_tight(seed, **settings).max() > 1 for seed in range(RUNS)) <= allowed(RUNS)
+
+
+def test_part_of_the_tight_set_loses_it():
+    """Power: with 0.4 of the radius, which would be more than the net leaves, the test above fails."""
+    assert sum(_tight(seed).max() > 0.4 for seed in range(FEW)) > allowed(FEW)
 
 
 def test_a_few_runs_keep_the_truth():

@@ -14,6 +14,7 @@ Each G_h is reduced by a margin, and the matrix is then proved positive definite
 known up to eps times the sum of the absolute values of their terms. It shares no code with the planner.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
 from bidual.certificate._ball import Least
+from bidual.certificate._radius import derive_radius
 from bidual.certificate.rounding import EPS
 from bidual.models import LinearLaws
 
@@ -48,6 +50,8 @@ def bound_least_over_laws(
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
     if not laws.underestimates(theta):
         return _NOTHING
+    if laws.evidence is not None:
+        laws = replace(laws, radius=derive_radius(laws, laws.evidence))
     setting = _prepare_setting(laws, theta, magnitude, terms)
     if setting is None:
         return _NOTHING

@@ -26,13 +26,15 @@ from bidual.models.latent._reading import GrowingRows, Reader
 from bidual.models.linear._elliptical import Elliptical, Rectangular
 from bidual.models.linear._linear import LINEAR_SETS, LinearKnowledge, LinearMDP, check_phi
 from bidual.models.linear._ridge import find_learnable_rows
+from bidual.models.regression._confidence import Confidence
 from bidual.models.regression._describe import describe_signals
 from bidual.models.regression._dynamics import AbstractDynamics, Simulated, Stage
 from bidual.models.regression._ellipsoid import Ellipsoid, find_outer_ellipsoid
 from bidual.models.regression._knr import KNR, ControlKnowledge
-from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
+from bidual.models.regression._linear_laws import LinearLaws, SetEvidence, build_linear_laws
+from bidual.models.regression._moments import Moments, start_moments
 from bidual.models.regression._regressed import LearnedDynamics, Regressed
-from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
+from bidual.models.regression._regression import Posterior, compute_posterior
 from bidual.problem.features import FourierMap
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "AbstractKnowledge",
     "AbstractModel",
     "Candidates",
+    "Confidence",
     "Declaration",
     "Known",
     "Latent",

@@ -141,7 +141,9 @@ def _pack_signals(features: Computed) -> tuple[list[Any], dict[str, np.ndarray]]
 
 def _encode_regression(knowledge: ControlKnowledge) -> dict[str, Any]:
     declared = knowledge.declared
-    return {"ridge": declared.ridge, "bound": declared.bound, "count": knowledge.moments.count}
+    counts = {"ridge": declared.ridge, "bound": declared.bound, "count": knowledge.moments.count}
+    tight = knowledge.laws is not None and knowledge.laws.evidence is not None
+    return counts | ({"set": "tight"} if tight else {})  # older files are of the net, and do not say so
 
 
 def _pack_moments(knowledge: ControlKnowledge) -> dict[str, np.ndarray]:
@@ -229,7 +231,8 @@ def _read_laws(header: Any, stored: StoredArrays, features: Computed, split: Spl
         stored.numbers("noise", n),
         require_type(float, header["bound"]),
     )
-    return build_linear_laws(known, split.model, first, (low, high), features.signals)
+    form = require_type(str, header.get("set", "net"))
+    return build_linear_laws(known, split.model, first, (low, high), features.signals, form)
 
 
 def _round(stored: StoredArrays, i: int, number: int, program: AbstractProgram, horizon: int, dimension: int) -> Round:

@@ -18,8 +18,9 @@ from bidual.models._knowledge import AbstractKnowledge, Bound, BoundSolver
 from bidual.models.regression._describe import describe_signals, explain_missing_bound, list_assumptions
 from bidual.models.regression._dynamics import Stage
 from bidual.models.regression._linear_laws import LinearLaws, build_linear_laws
+from bidual.models.regression._moments import Moments, start_moments
 from bidual.models.regression._regressed import LearnedDynamics
-from bidual.models.regression._regression import Moments, Posterior, compute_posterior, start_moments
+from bidual.models.regression._regression import Posterior, compute_posterior
 from bidual.models.regression._restored import check_regression
 from bidual.models.regression._scales import FITTED_IN, find_fitted, fit_scales, join_transitions
 from bidual.problem.convex import AbstractProgram

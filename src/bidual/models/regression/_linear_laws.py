@@ -1,18 +1,19 @@
 """Linear dynamics with quadratic signals: the confidence set of laws around the estimate.
 
-    s' = s + W phi + noise,   phi = (s, u) or (s, u, 1),   |(W - W_hat) Lambda^1/2| <= radius in the spectral norm.
+    s' = s + W phi + noise,   phi = (s, u) or (s, u, 1),   |(W - C) Lambda^1/2| <= radius in the spectral norm.
 
 Over this set a Riccati recursion bounds the value of every policy (`planners/control/_riccati.py`).
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
 from bidual.models._base import AbstractModel
 from bidual.models.regression._dynamics import Stage
+from bidual.models.regression._moments import Moments
 from bidual.models.regression._regression import Posterior
 from bidual.problem.features import Quadratic, Signal
 from bidual.world.policies import ControlPolicy
@@ -20,18 +21,29 @@ from bidual.world.policies import ControlPolicy
 ControlLimits = tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]
 
 
+class SetEvidence(NamedTuple):
+    """What the checker derives the radius of a set from: sums, declared numbers, and which set it is."""
+
+    moments: Moments
+    deviation: float  # of the noise, in every direction
+    bound: float
+    delta: float
+    number: int  # 0: around 0; k > 0: around W with the k-th width
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class LinearLaws(AbstractModel):
     """All laws above; episodes begin in `first`, and noise of the declared deviation is added to every step."""
 
-    W: Float[np.ndarray, "n d"]
+    W: Float[np.ndarray, "n d"]  # C, the centre
     precision: Float[np.ndarray, "d d"]  # Lambda
     radius: float
     deviation: Float[np.ndarray, "n"]
     first: Float[np.ndarray, "n"]
     limits: ControlLimits
     signals: tuple[Signal, ...]
+    evidence: SetEvidence | None = None  # None: the radius is that of the net
 
     @property
     def sizes(self) -> tuple[int, int, bool]:
@@ -103,14 +115,11 @@ def build_linear_laws(
     first: Float[np.ndarray, "n"],
     limits: ControlLimits,
     signals: tuple[Signal, ...],
+    form: str = "tight",
 ) -> LinearLaws:
     """Return the confidence set of a regression; it holds the truth at all times with probability 1 - delta."""
-    return LinearLaws(
-        W=posterior.mean,
-        precision=posterior.precision,
-        radius=posterior.radius(delta),
-        deviation=posterior.deviation,
-        first=first,
-        limits=limits,
-        signals=signals,
-    )
+    centre, precision, radius, number = posterior.confidence(delta, form)
+    evidence = None
+    if number is not None and posterior.noise is not None and posterior.bound is not None:
+        evidence = SetEvidence(posterior.moments, float(posterior.noise.max()), posterior.bound, delta, number)
+    return LinearLaws(centre, precision, radius, posterior.deviation, first, limits, signals, evidence)

@@ -7,7 +7,8 @@ With F the features of all transitions and Y their differences (one per row), La
 Everything is a function of F'F, Y'F, the squares of Y and their number, which are added up in double precision; Lambda
 is factored once for each posterior. (Updates of the inverse by single rows, in single precision, drifted by 150 %.)
 
-**The radius.** Let the noise be sigma-sub-Gaussian in every direction given the past, and E its matrix. Then
+**The radius of the net.** The sets that are used are in `_confidence.py`; the paper's is kept to compare with. Let the
+noise be sigma-sub-Gaussian in every direction given the past, and E its matrix. Then
 
     (W_hat - W) Lambda^1/2 = -lambda W Lambda^-1/2 + E'F Lambda^-1/2.
 
@@ -33,41 +34,10 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
+from bidual.models.regression._confidence import Confidence, Declared, find_confidence
+from bidual.models.regression._moments import Moments
 
 _EPS = float(np.finfo(np.float64).eps)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Sufficient statistics of the regression."""
-
-    __repr__ = describe_briefly
-
-    gram: Float[np.ndarray, "d d"]  # F'F
-    cross: Float[np.ndarray, "n d"]  # Y'F
-    squares: Float[np.ndarray, "n"]  # of the differences
-    count: int
-
-    def add(self, phi: Float[np.ndarray, "k d"], differences: Float[np.ndarray, "k n"]) -> "Moments":
-        """Add the transitions of one more episode; raise where a number is not finite."""
-        if not (np.isfinite(phi).all() and np.isfinite(differences).all()):
-            row = int(np.argmin(np.isfinite(phi).all(axis=1) & np.isfinite(differences).all(axis=1)))
-            raise ModelError(
-                f"transition {row} of an episode has features or a difference of states that are not finite: end "
-                "episodes before the environment explodes, or check the function of bd.features.mapped"
-            )
-        return Moments(
-            gram=self.gram + phi.T @ phi,
-            cross=self.cross + differences.T @ phi,
-            squares=self.squares + np.sum(differences**2, axis=0),
-            count=self.count + len(phi),
-        )
-
-
-def start_moments(n: int, d: int) -> Moments:
-    """Return the moments before the first transition."""
-    return Moments(np.zeros((d, d)), np.zeros((n, d)), np.zeros(n), 0)
 
 
 @final
@@ -146,25 +116,41 @@ class Posterior:
         """Whether a radius can be computed: noise and S are declared."""
         return self.noise is not None and self.bound is not None
 
-    def radius(self, delta: float) -> float:
-        """Compute the certified radius: |(W_hat - W) Lambda^1/2| never exceeds it, with probability 1 - delta.
+    def confidence(self, delta: float, form: str = "tight") -> Confidence:
+        """Return an ellipsoid that holds the true W at all times with probability 1 - delta: centre, precision, radius.
 
-        It is far larger than the scale that explores well: `bd.control.Hallucinated(beta)` has a scale of its own.
+        "tight" is that of `_confidence.py`; "net" has the estimate, Lambda and `radius`, and is two to three times as
+        wide. Without noise, or with a bound of 0, both are the same.
         """
+        if form not in ("tight", "net"):
+            raise ModelError(f"the form of a confidence set is 'tight' or 'net'; got {form!r}")
+        noise, bound = self._check_declared(delta)
+        deviation = float(noise.max(initial=0.0))
+        if form == "net" or deviation == 0 or bound == 0:
+            return Confidence(self.mean, self.precision, self.radius(delta))
+        return find_confidence(self.moments, Declared(deviation, bound, (deviation / bound) ** 2), delta)
+
+    def radius(self, delta: float) -> float:
+        """Compute the radius of the net: |(W_hat - W) Lambda^1/2| never exceeds it, with probability 1 - delta."""
+        noise, bound = self._check_declared(delta)
+        n, lost = len(self.mean), self._rounding_error
+        values, _ = self.spectrum
+        logdet = np.sum(np.log((values + lost) / self.ridge))  # Weyl: no eigenvalue is off by more
+        room = 8 * (n * np.log(5.0) + np.log(1 / delta) + 0.5 * logdet)
+        radius = np.sqrt(self.ridge) * bound + noise.max(initial=0.0) * np.sqrt(room)
+        # The ellipsoid is around the W_hat that was computed, in the norm of the Lambda that was.
+        return float(
+            (radius + self._residual_error / np.sqrt(self.ridge)) * np.sqrt(1 + lost / self.ridge) * (1 + 16 * _EPS)
+        )
+
+    def _check_declared(self, delta: float) -> tuple[Float[np.ndarray, "n"], float]:
+        """Return deviations and S, where both are declared and delta is a probability."""
         if self.noise is None or self.bound is None:
             missing = [name for name, value in (("noise", self.noise), ("bound", self.bound)) if value is None]
             raise ModelError(f"a certified radius needs declared numbers; {' and '.join(missing)} must be given")
         if not 0 < delta < 1:
             raise ModelError(f"delta, the probability of failure, must lie between 0 and 1; got {delta!r}")
-        n, lost = len(self.mean), self._rounding_error
-        values, _ = self.spectrum
-        logdet = np.sum(np.log((values + lost) / self.ridge))  # Weyl: no eigenvalue is off by more
-        room = 8 * (n * np.log(5.0) + np.log(1 / delta) + 0.5 * logdet)
-        radius = np.sqrt(self.ridge) * self.bound + self.noise.max(initial=0.0) * np.sqrt(room)
-        # The ellipsoid is around the W_hat that was computed, in the norm of the Lambda that was.
-        return float(
-            (radius + self._residual_error / np.sqrt(self.ridge)) * np.sqrt(1 + lost / self.ridge) * (1 + 16 * _EPS)
-        )
+        return self.noise, self.bound
 
     @cached_property
     def precision(self) -> Float[np.ndarray, "d d"]:
@@ -172,14 +158,9 @@ class Posterior:
         return self.moments.gram + self.ridge * np.eye(len(self.moments.gram))
 
     @property
-    def _unit(self) -> float:
-        """Roundings in one entry of a sum over all transitions and episodes, and of products over d."""
-        return (2 * self.moments.count + 8 * len(self.moments.gram) + 8) * _EPS
-
-    @property
     def _rounding_error(self) -> float:
         """The largest rounding error of Lambda and of its eigenvalues, in the spectral norm."""
-        return self._unit * float(np.trace(self.precision))
+        return self.moments.unit * float(np.trace(self.precision))
 
     @property
     def _residual_error(self) -> float:
@@ -187,7 +168,7 @@ class Posterior:
         moments, W = self.moments, self.mean
         residual = np.linalg.norm(W @ self.precision - moments.cross)
         size = np.sqrt(moments.squares.sum() * np.trace(moments.gram))
-        return float(residual + 2 * np.linalg.norm(W) * self._rounding_error + self._unit * size)
+        return float(residual + 2 * np.linalg.norm(W) * self._rounding_error + self.moments.unit * size)
 
 
 def compute_posterior(
