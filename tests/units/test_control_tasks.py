@@ -328,6 +328,7 @@ def test_names_of_explorers_mean_an_optimism_here():
     # Numbers that suit the task are kept.
     own = bd.explorers.Controls(control.Hallucinated(0.5))
     assert find_controls_explorer("hallucinated", None, own).optimism == control.Hallucinated(0.5)
+    assert find_controls_explorer("optimistic", None, own).optimism == control.Hallucinated(share=1.0)
     both = find_controls_explorer("thompson", "paper", own)
     assert (both.optimism, both.dual) == (control.Thompson(), bd.dual.GradientAscent())
     assert find_controls_explorer(None, "ftl", own).dual == bd.dual.FollowTheLeader()

@@ -135,6 +135,26 @@ def test_derivatives_exist_where_nothing_is_chosen_and_nothing_is_known():
     assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(slopes))
 
 
+def test_a_share_is_one_of_the_certified_radius():
+    """Around the centre of the certified set, in the norm of its precision; only all of it is called certified."""
+    declared = compute_posterior(WORLD.posterior.moments, 0.1, 0.05, 2.0)
+    known = LearnedDynamics(declared, WORLD.phi, WORLD.box, LIMITS, delta=0.2)
+    found, zero = declared.confidence(0.2), np.zeros(N)
+    (whole,), (part,) = (Hallucinated(rank=None, share=share)(known, RNG) for share in (1.0, 0.25))
+    np.testing.assert_array_equal(whole.W, found.centre)
+    phi = compute_features(WORLD.phi, S[None], U[None])[0]
+    sigma = np.sqrt(phi @ np.linalg.solve(found.precision, phi))
+    for one, share in ((whole, 1.0), (part, 0.25)):
+        moved = step(one, e=(1.0, 0.0, 0.0))[0] - step(one, e=zero)[0]
+        np.testing.assert_allclose(moved, [share * found.radius * sigma, 0, 0], rtol=1e-3, atol=1e-5)
+    assert "certified set" in Hallucinated(share=1.0).description
+    assert "certified set" not in Hallucinated(share=0.1).description
+    assert repr(Hallucinated(share=0.1)) == "Hallucinated(rank=32, share=0.1)"
+    assert repr(Hallucinated(0.2)) == "Hallucinated(beta=0.2, rank=32)"  # of stored runs
+    with pytest.raises(bd.ModelError, match="bound must be given"):
+        Hallucinated(share=1.0)(WORLD, RNG)
+
+
 def test_a_description_gives_the_scale():
     assert Hallucinated(0.003).description == "the estimate with hallucinated controls (beta 0.003)"
 
@@ -146,6 +166,8 @@ def test_a_description_gives_the_scale():
         (lambda: BestOf(0), "at least 1; got 0"),
         (lambda: BestOf(2, np.inf), "got inf"),
         (lambda: Hallucinated(np.nan), "got nan"),
+        (lambda: Hallucinated(0.1, share=1.0), "beta or share"),
+        (lambda: Hallucinated(share=-1.0), r"Hallucinated\(share=...\)"),
         (lambda: Hallucinated(0.1, rank=0), r"Hallucinated\(rank=...\)"),
         (lambda: Bonus(-2.0), r"Bonus\(kappa=...\)"),
     ],

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from bidual.planners.control import AbstractOptimism
 
 _STATES = ("alternating", "optimistic", "thompson", "greedy", "epsilon-greedy", "bonus")
-_CONTROLS = ("thompson", "greedy", "bonus", "best-of", "hallucinated")  # where vectors move under controls
+_CONTROLS = (
+    "thompson",
+    "greedy",
+    "bonus",
+    "best-of",
+    "hallucinated",
+    "optimistic",
+)  # of vectors
 EXPLORERS = tuple(dict.fromkeys(_STATES + _CONTROLS))
 DUALS = ("corrective", "paper", "paper-literal", "ftl")
 
@@ -68,7 +75,10 @@ def _choose_optimism(name: str, suited: "AbstractOptimism") -> "AbstractOptimism
         "bonus": control.Bonus(1.0),
         "best-of": control.BestOf(),
         "hallucinated": control.Hallucinated(),
+        "optimistic": control.Hallucinated(share=1.0),  # over the certified set, as in the paper
     }
+    if name == "optimistic":
+        return kinds[name]
     # A task that explores in this way has numbers for it that suit it better.
     return suited if type(suited) is type(kinds[name]) else kinds[name]
 

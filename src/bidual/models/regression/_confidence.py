@@ -50,6 +50,12 @@ class Confidence(NamedTuple):
     radius: float
     number: int | None = None  # 0: around 0; k > 0: around W with the k-th width; None: that of the net
 
+    @property
+    def spectrum(self) -> tuple[Float[np.ndarray, "d"], Float[np.ndarray, "d d"]]:
+        """The eigenvalues of the precision, ascending, and a column for each."""
+        values, vectors = np.linalg.eigh(self.precision)
+        return np.maximum(values, np.finfo(np.float64).tiny), vectors
+
 
 class Declared(NamedTuple):
     """The numbers that the sets rest on: the deviation s of the noise, the bound S, and the unit a of the priors."""

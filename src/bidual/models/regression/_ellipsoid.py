@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bidual.models.regression._confidence import Confidence
 from bidual.models.regression._regression import Posterior
 
 _LEAST = 1e-12  # of a square: its root has a derivative there
@@ -48,14 +49,14 @@ class Ellipsoid:
         return jnp.sqrt(jnp.maximum(squared, _LEAST))
 
 
-def find_outer_ellipsoid(posterior: Posterior, rank: int | None = None) -> Ellipsoid:
-    """Return the ellipsoid of rank `rank` around that of the posterior with the least excess on the data.
+def find_outer_ellipsoid(known: Posterior | Confidence, rank: int | None = None) -> Ellipsoid:
+    """Return the ellipsoid of rank `rank` around that of a posterior or of a set, with the least excess on the data.
 
     The excess is the sum of sigma^2 - phi' Lambda^-1 phi over all phi so far, and over the pseudo-data of the ridge: d
     others, at right angles and with squares of lambda. None, or a rank of d, is the ellipsoid itself. A rank close to
     tr(F'F Lambda^-1), the number of directions that anything is known of, is nearly that; lower ones are loose.
     """
-    values, vectors = posterior.spectrum  # ascending: the least known direction is the first
+    values, vectors = known.spectrum  # ascending: the least known direction is the first
     d, inverse = len(values), 1 / values
     r = d if rank is None else min(rank, d)
     first = _count_least_known(values, r)

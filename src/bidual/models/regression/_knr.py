@@ -293,4 +293,4 @@ class ControlKnowledge(AbstractKnowledge):
             np.where(np.isfinite(low), low, least - width),
             np.where(np.isfinite(high), high, most + width),
         )
-        return LearnedDynamics(self.posterior, self.phi, box, self.limits, self.discrete)
+        return LearnedDynamics(self.posterior, self.phi, box, self.limits, self.discrete, self.delta)

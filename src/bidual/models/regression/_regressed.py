@@ -92,6 +92,7 @@ class LearnedDynamics:
     box: tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]  # limits that states of the model are clipped to
     limits: tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]  # of the controls
     discrete: bool = False
+    delta: float = 0.05  # that the certified set may miss the truth with
 
     def dynamics(
         self,

@@ -8,8 +8,8 @@
 | `Hallucinated` | the estimate, and extras that displace it within the ellipsoid | larger plans |
 | `Bonus` | the estimate, and a bonus where it is uncertain | sigma in every step |
 
-Their scales set the amount of exploration. They are practical numbers, a hundred times smaller than the certified
-radius (`Posterior.radius`), and no bound rests on them.
+Their scales set the amount of exploration. They are practical numbers, on which no bound rests. Only
+`Hallucinated(share=1.0)` plans over the certified set of the moment (`Posterior.confidence`), as the paper does.
 """
 
 import abc
@@ -107,31 +107,59 @@ class BestOf(AbstractOptimism):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hallucinated(AbstractOptimism):
     """The estimate with further controls, which displace the next state by up to beta sigma(s, u).
 
+    With `share`, beta is that share of the certified radius, around the centre of the certified set: all of it,
+    `share=1.0`, is the set that the paper plans over; `share=0.1` is a heuristic like every beta, but has no unit and
+    shrinks as more is known.
+
     Args:
-        beta: the practical scale of exploration, in units of the state; not the certified radius.
+        beta: the practical scale of exploration, in units of the state; 0.01, unless a share is given.
         rank: rank of the outer ellipsoid that gives sigma; None: exact.
+        share: of the certified radius, for models whose noise and bound are declared.
     """
 
-    beta: float = 0.01
+    beta: float | None = None
     rank: int | None = 32
+    share: float | None = None
 
     def __post_init__(self) -> None:
-        _check("Hallucinated", "beta", self.beta)
+        if self.beta is not None and self.share is not None:
+            raise ModelError(f"Hallucinated takes beta or share; got both, {self.beta!r} and {self.share!r}")
+        if self.share is None:
+            object.__setattr__(self, "beta", 0.01 if self.beta is None else self.beta)
+        _check("Hallucinated", "beta" if self.share is None else "share", self._scale)
         _check_rank("Hallucinated", self.rank)
+
+    def __repr__(self) -> str:
+        scale = f"beta={self.beta!r}, " if self.share is None else ""
+        return f"Hallucinated({scale}rank={self.rank!r}{'' if self.share is None else f', share={self.share!r}'})"
 
     @property
     def description(self) -> str:
-        """A description with the scale."""
-        return f"the estimate with hallucinated controls (beta {self.beta:g})"
+        """A description with the scale: certified, or a heuristic."""
+        if self.share is None:
+            return f"the estimate with hallucinated controls (beta {self.beta:g})"
+        if self.share < 1:
+            return f"the estimate with hallucinated controls ({self.share:g} of the certified radius)"
+        return "all laws of the certified set, chosen by hallucinated controls"
 
     def __call__(self, world: LearnedDynamics, rng: np.random.Generator) -> tuple[Regressed, ...]:
-        """Return the estimate with displacements as further controls."""
+        """Return the estimate, or the centre of the certified set, with displacements as further controls."""
         del rng
-        return (world.dynamics(ellipsoid=find_outer_ellipsoid(world.posterior, self.rank), beta=self.beta),)
+        if self.share is None:
+            return (world.dynamics(ellipsoid=find_outer_ellipsoid(world.posterior, self.rank), beta=self._scale),)
+        certified = world.posterior.confidence(world.delta)
+        ellipsoid = find_outer_ellipsoid(certified, self.rank)
+        return (world.dynamics(certified.centre, ellipsoid=ellipsoid, beta=self.share * certified.radius),)
+
+    @property
+    def _scale(self) -> float:
+        scale = self.beta if self.share is None else self.share
+        assert scale is not None  # one of the two is set
+        return scale
 
 
 @final
