@@ -40,7 +40,7 @@ from jaxtyping import Float
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.setup import set_up
-from bidual.loop.explorers import Controls
+from bidual.loop.explorers import Controls, Riccati
 from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Simulated, Stage
 from bidual.planners.control import (
@@ -137,9 +137,10 @@ def built(name: str, horizon: int | None = None) -> Task:
 
 
 def suited(task: Task) -> Controls:
-    """The task's own explorer."""
-    assert isinstance(task.explorer, Controls)
-    return task.explorer
+    """The task's own explorer that plans by sampling."""
+    explorer = task.explorer.otherwise if isinstance(task.explorer, Riccati) else task.explorer
+    assert isinstance(explorer, Controls)
+    return explorer
 
 
 def worth(name: str, search: AbstractSearch, execution: AbstractExecution, seed: int) -> float:

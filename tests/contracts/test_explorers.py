@@ -29,6 +29,7 @@ from bidual.loop.explorers import (
     PlanMixture,
     PlanOrigin,
     PrimalDual,
+    Riccati,
     Thompson,
 )
 from bidual.loop.explorers._explorers import AbstractReplanned
@@ -69,7 +70,7 @@ INNERS = {
 def test_every_implementation_is_here():
     # Controls are for vectors: see units/test_controls.py.
     kinds = {*AbstractExplorer.__subclasses__(), *AbstractReplanned.__subclasses__()} - {AbstractReplanned}
-    assert {type(one) for one in EXPLORERS.values()} | {Controls} == kinds
+    assert {type(one) for one in EXPLORERS.values()} | {Controls, Riccati} == kinds
     assert {type(one) for one in RULES.values()} == set(AbstractReplanning.__subclasses__())
     assert {type(one) for one in INNERS.values()} == set(AbstractInner.__subclasses__())
 

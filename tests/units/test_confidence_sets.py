@@ -10,7 +10,7 @@ import bidual as bd
 from bidual.certificate._quadratic import bound_least_over_laws
 from bidual.certificate._radius import _find_rho, derive_radius
 from bidual.models import SetEvidence, build_linear_laws, compute_posterior, start_moments
-from bidual.models.regression._confidence import Declared, find_confidence, invert_kummer, scale_prior, solve_rho
+from bidual.models.regression._confidence import SetScale, find_confidence, invert_kummer, scale_prior, solve_rho
 from bidual.problem.features import quadratic
 
 N, D, RIDGE, S, NOISE = 2, 3, 0.3, 0.5, 0.1
@@ -50,7 +50,7 @@ def test_for_one_number_the_first_set_has_the_bound_of_abbasi_yadkori():
     rng, delta = np.random.default_rng(3), 0.05
     phi = rng.normal(size=(1, D))
     one = start_moments(1, D).add(phi, rng.normal(size=(1, 1)))
-    found = find_confidence(one, Declared(NOISE, S, NOISE**2 / S**2), delta)
+    found = find_confidence(one, SetScale(NOISE, S, NOISE**2 / S**2), delta)
     ridge = D * NOISE**2 / S**2
     precision = phi.T @ phi + ridge * np.eye(D)
     assert found.number == 0
@@ -63,7 +63,7 @@ def test_for_one_number_the_first_set_has_the_bound_of_abbasi_yadkori():
 
 def test_with_many_transitions_a_set_around_the_truth_is_chosen():
     seen, _ = moments(5000)
-    declared, delta = Declared(NOISE, S, NOISE**2 / S**2), 0.1
+    declared, delta = SetScale(NOISE, S, NOISE**2 / S**2), 0.1
     found = find_confidence(seen, declared, delta)
     assert found.number is not None
     assert found.number > 0
@@ -141,7 +141,7 @@ def test_evidence_that_is_none_is_refused():
 
 def test_less_delta_is_a_larger_set():
     known = posterior()
-    radii = [solve_rho(known.moments, np.ones(D), Declared(NOISE, S, 0.04), delta, 0) for delta in (0.2, 0.1, 1e-6)]
+    radii = [solve_rho(known.moments, np.ones(D), SetScale(NOISE, S, 0.04), delta, 0) for delta in (0.2, 0.1, 1e-6)]
     assert radii == sorted(radii)
 
 
@@ -159,7 +159,7 @@ def test_units_of_features_do_not_matter():
     (one, _), scale = moments(200), 1e3
     other = replace(one, gram=one.gram * scale**2, cross=one.cross * scale)
     small, large = (
-        find_confidence(seen, Declared(NOISE, bound, NOISE**2 / bound**2), 0.1)
+        find_confidence(seen, SetScale(NOISE, bound, NOISE**2 / bound**2), 0.1)
         for seen, bound in ((one, S), (other, S / scale))
     )
     assert small.number == large.number

@@ -17,7 +17,11 @@ pytest.importorskip("gymnasium")
 def _learn(name):
     """Learn one with a bound on all policies and a limit that is bounded, or one with a curved objective."""
     task = bd.tasks.find(name).build()
-    explorer = replace(task.explorer, sampler=bd.control.icem(16, 3))
+    few = bd.control.icem(16, 3)
+    if isinstance(task.explorer, bd.explorers.Riccati):
+        explorer = replace(task.explorer, otherwise=replace(task.explorer.otherwise, sampler=few))
+    else:
+        explorer = replace(task.explorer, sampler=few)
     return bd.learn(task.problem, task.env, task.model, episodes=3, evaluation=6, explorer=explorer)
 
 
@@ -59,7 +63,7 @@ FORGED = {
     "a higher bound": lambda words, arrays: words["claims"].update(lower=words["claims"]["lower"] * 1.001),
     "a better value": lambda words, arrays: words["claims"].update(value=1.0),
     "an upper bound": lambda words, arrays: words["claims"].update(upper=9.0),
-    "more noise": _scaled("noise", 2.0),
+    "a negative deviation": _scaled("noise", -1.0),
     "a longer W": lambda words, arrays: words["laws"].update(bound=100.0),
     "less was seen": _scaled("gram", 0.25),
     "another start": _scaled("first", 0.5),
@@ -75,6 +79,8 @@ FORGED = {
     "more numbers": lambda words, arrays: words["signals"].pop(),
     "a round twice": lambda words, arrays: words.update(rounds=[1, 1], policies=[None, None]),
     "no linear laws": lambda words, arrays: words.update(laws=None),
+    "the set of the net": lambda words, arrays: words["laws"].pop("set"),
+    "another set": lambda words, arrays: words["laws"].update(set="narrow"),
     "negative squares": _scaled("squares", -1.0),
     "a skew gram": lambda words, arrays: arrays.update(gram=arrays["gram"] + np.triu(np.ones((3, 3)), 1)),
 }

@@ -193,7 +193,7 @@ def test_equal_seeds_are_equal_episodes(name):
 def test_a_task_says_how_it_is_drawn_and_explored(name):
     task = bd.tasks.find(name).build()
     assert task.finite is None
-    assert isinstance(task.explorer, bd.explorers.Controls)
+    assert isinstance(task.explorer, bd.explorers.Controls | bd.explorers.Riccati)
     assert task.picture is not None
     assert len(task.picture.names) == task.env.observation_space.shape[0]
     assert len(task.picture.controls) == task.env.action_space.shape[0]
@@ -312,8 +312,10 @@ def test_a_task_says_how_many_episodes_it_is_worth():
 
 
 def test_names_of_explorers_mean_an_optimism_here():
-    suited = bd.tasks.find("lqr").build().explorer
-    assert load_declared(Options("lqr")).explorer.sampler == suited.sampler
+    own = bd.tasks.find("lqr").build().explorer
+    assert load_declared(Options("lqr")).explorer == own
+    assert load_declared(Options("lqr", dual="corrective")).explorer == own
+    suited = own.otherwise  # where an optimism is asked for, plans are sampled
     kinds = {
         "thompson": control.Thompson,
         "greedy": control.Mean,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from bidual._base.errors import ProblemError
 
 if TYPE_CHECKING:
-    from bidual.loop.explorers import AbstractExplorer, Controls
+    from bidual.loop.explorers import AbstractExplorer, Controls, Riccati
     from bidual.planners.control import AbstractOptimism
 
 _STATES = ("alternating", "optimistic", "thompson", "greedy", "epsilon-greedy", "bonus")
@@ -48,14 +48,19 @@ def find_explorer(name: str | None, dual: str | None) -> "AbstractExplorer[Any] 
     return None if name is None else kinds[name]()
 
 
-def find_controls_explorer(name: str | None, dual: str | None, suited: "Controls") -> "Controls":
+def find_controls_explorer(name: str | None, dual: str | None, suited: "Controls | Riccati") -> "Controls | Riccati":
     """Return the requested explorer for vectors under controls, with the planner that suits the task.
 
     An optimism and the dual player of primal-dual steps are two things here, so both may be asked for.
     """
     from bidual.dual import FollowTheLeader, GradientAscent
+    from bidual.loop.explorers import Riccati
 
     _check_name(name, _CONTROLS, "this model moves vectors under controls")
+    if isinstance(suited, Riccati):
+        if name is None and dual in (None, "corrective"):
+            return suited
+        suited = suited.otherwise
     players = {
         "paper": GradientAscent(),
         "paper-literal": GradientAscent(literal=True),

@@ -160,10 +160,10 @@ def _choose_explorer(
 ) -> "AbstractExplorer[Any] | None":
     """Choose the requested explorer or else the task's; None for the model's default."""
     from bidual.cli._explorer_options import find_controls_explorer, find_explorer
-    from bidual.loop.explorers import Controls
+    from bidual.loop.explorers import Controls, Riccati
 
     if model.needs.observes == "vectors":
-        base = suited if isinstance(suited, Controls) else Controls()
+        base = suited if isinstance(suited, Controls | Riccati) else Controls()
         return find_controls_explorer(options.explorer, options.dual, base)
     return find_explorer(options.explorer, options.dual) or suited
 

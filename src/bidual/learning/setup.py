@@ -22,7 +22,7 @@ from bidual.learning.outputs import (
     construct_corners,
 )
 from bidual.learning.states import check_unnumbered
-from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic
+from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic, Riccati
 from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.features import AbstractFeatures, Computed, fourier
@@ -152,16 +152,17 @@ def _prepare_control(
             "bd.features.computed(cost=lambda obs, control, next_obs: ...)"
         )
     explorer = _EXPLORERS[model.default_explorer]() if explorer is None else explorer
-    if not isinstance(explorer, Controls):
+    if not isinstance(explorer, Controls | Riccati):
         raise ProblemError(f"{type(explorer).__name__} explores finite models; give bd.explorers.Controls(...)")
     world = _open_control(env, problem, features)
     knowledge = model.start(collect_facts(world, problem, split.model))
     program = with_sampled_resolution(problem.program())
+    sampled = explorer.otherwise if isinstance(explorer, Riccati) else explorer
     return LearnSetup(
         *(problem, program, world, explorer, knowledge),
         *(collect_functionals(problem, program, knowledge), construct_corners(program, knowledge), split, seed),
         # The returned policy is planned once, and with more care than those that only explore.
-        certainty=Regulated(explorer.sampler, explorer.execution, 2 * explorer.rollouts),
+        certainty=Regulated(sampled.sampler, sampled.execution, 2 * sampled.rollouts),
     )
 
 

@@ -11,7 +11,7 @@ from bidual.tasks._control_laws import A, B
 from bidual.tasks._task import Entry, Picture, Task, open_limit
 
 if TYPE_CHECKING:
-    from bidual.loop.explorers import Controls
+    from bidual.loop.explorers import Riccati
     from bidual.planners.control import LinearQuadratic
 
 NOISE, FORCE = 0.1, 5.0
@@ -64,11 +64,11 @@ def _build_signals(highest: float) -> Computed:
     return computed(distance=distance, effort=quadratic(np.diag([0.0, 0, 1, 0, 0]), low=0.0, high=FORCE**2))
 
 
-def _build_explorer() -> "Controls":
-    from bidual.loop.explorers import Controls
+def _build_explorer() -> "Riccati":
+    from bidual.loop.explorers import Controls, Riccati
     from bidual.planners.control import Feedback, Thompson, icem
 
-    return Controls(Thompson(), icem(64, 10), Feedback())
+    return Riccati(otherwise=Controls(Thompson(), icem(64, 10), Feedback()))
 
 
 ENTRY = Entry(

@@ -6,6 +6,7 @@ from bidual.loop.explorers._controls import ControlPlans, Controls, TurnState
 from bidual.loop.explorers._explorers import Alternating, EpsilonGreedy, Greedy, Optimistic, Thompson
 from bidual.loop.explorers._linearised import Average, Linearised
 from bidual.loop.explorers._replanning import AbstractReplanning, Always, Growth, PlanOrigin, ReplanState
+from bidual.loop.explorers._riccati import Riccati
 from bidual.loop.explorers._steps import DualSteps, PrimalDual
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Linearised",
     "Optimistic",
     "PrimalDual",
+    "Riccati",
     "Thompson",
 ]
 

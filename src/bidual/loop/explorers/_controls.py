@@ -113,7 +113,7 @@ class Controls(AbstractExplorer[ControlPlans]):
     ) -> tuple[Choice, ControlPlans]:
         """Return random controls during the warm-up, then solve the problem anew."""
         if knowledge.episodes < self.warmup:
-            return Choice(_draw_controls(knowledge, self.push), 0), memory
+            return Choice(draw_controls(knowledge, self.push), 0), memory
         model, planner = self._draw_models(knowledge, draw)
         if memory.steps is not None:
             return _take_step(memory.steps, model, planner, knowledge)
@@ -162,7 +162,7 @@ def _build_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> 
     return make_variational(program, None, least)
 
 
-def _draw_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
+def draw_controls(knowledge: ControlKnowledge, push: float) -> ControlPolicy:
     """Return random controls within their limits."""
     H, n, _ = knowledge.shape
     low, high = knowledge.limits

@@ -57,7 +57,7 @@ class Confidence(NamedTuple):
         return np.maximum(values, np.finfo(np.float64).tiny), vectors
 
 
-class Declared(NamedTuple):
+class SetScale(NamedTuple):
     """The numbers that the sets rest on: the deviation s of the noise, the bound S, and the unit a of the priors."""
 
     deviation: float
@@ -65,7 +65,7 @@ class Declared(NamedTuple):
     unit: float
 
 
-def find_confidence(moments: Moments, declared: Declared, delta: float) -> Confidence:
+def find_confidence(moments: Moments, declared: SetScale, delta: float) -> Confidence:
     """Return the set, of those above, whose laws displace least what was seen; all of them hold at once."""
     values, vectors = np.linalg.eigh(moments.gram)
     values = np.maximum(values, 0.0)
@@ -87,7 +87,7 @@ def find_confidence(moments: Moments, declared: Declared, delta: float) -> Confi
     return _surround_truth(moments, (values, vectors), declared, s * rho, prior)._replace(number=best)
 
 
-def scale_prior(declared: Declared, d: int, number: int) -> float:
+def scale_prior(declared: SetScale, d: int, number: int) -> float:
     """Return lambda for number 0, else kappa."""
     return declared.unit * (d if number == 0 else 4.0 ** (number - 1))
 
@@ -97,7 +97,7 @@ def bound_gram_error(moments: Moments) -> float:
     return 2 * moments.unit * float(np.trace(moments.gram))
 
 
-def solve_rho(moments: Moments, values: Float[np.ndarray, "d"], declared: Declared, delta: float, number: int) -> float:
+def solve_rho(moments: Moments, values: Float[np.ndarray, "d"], declared: SetScale, delta: float, number: int) -> float:
     """Compute rho of a set, for its share of delta, from the eigenvalues of V: never too small."""
     prior, share = scale_prior(declared, len(values), number), delta / 2 / (1 if number == 0 else WIDTHS)
     # Weyl: no eigenvalue is off by more than the matrix.
@@ -145,7 +145,7 @@ def _surround_zero(moments: Moments, radius: float, ridge: float) -> Confidence:
 def _surround_truth(
     moments: Moments,
     spectrum: tuple[Float[np.ndarray, "d"], Float[np.ndarray, "d d"]],
-    declared: Declared,
+    declared: SetScale,
     radius: float,
     kappa: float,
 ) -> Confidence:

@@ -34,7 +34,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
-from bidual.models.regression._confidence import Confidence, Declared, find_confidence
+from bidual.models.regression._confidence import Confidence, SetScale, find_confidence
 from bidual.models.regression._moments import Moments
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -128,7 +128,7 @@ class Posterior:
         deviation = float(noise.max(initial=0.0))
         if form == "net" or deviation == 0 or bound == 0:
             return Confidence(self.mean, self.precision, self.radius(delta))
-        return find_confidence(self.moments, Declared(deviation, bound, (deviation / bound) ** 2), delta)
+        return find_confidence(self.moments, SetScale(deviation, bound, (deviation / bound) ** 2), delta)
 
     def radius(self, delta: float) -> float:
         """Compute the radius of the net: |(W_hat - W) Lambda^1/2| never exceeds it, with probability 1 - delta."""

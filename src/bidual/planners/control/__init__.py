@@ -8,7 +8,7 @@ from bidual.planners.control._optimism import AbstractOptimism, BestOf, Bonus, H
 from bidual.planners.control._optimism import PosteriorSample as Thompson
 from bidual.planners.control._planner import Among, CheapestAmong, ControlSequence, Regulator
 from bidual.planners.control._receding import Receding
-from bidual.planners.control._relaxation import RiccatiOptimist, lower_bound
+from bidual.planners.control._relaxation import RiccatiOptimist, find_dither, lower_bound
 from bidual.planners.control._riccati import LinearQuadratic, RiccatiLaws, expected, linear_quadratic
 from bidual.planners.control._rollouts import AbstractLaw, embedding
 from bidual.planners.control._sampling import Elites, Exponential, Sampling, cem, dmd, icem, mppi

@@ -16,6 +16,7 @@ from bidual.planners.control._riccati import LinearQuadratic, RiccatiLaws, expec
 from bidual.problem.features import Quadratic
 from bidual.world.policies import AffineFeedback, ControlPolicy
 
+_UNUSED = 0.2
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -45,6 +46,31 @@ class RiccatiOptimist(AbstractPlanner[LinearLaws]):
         seen = expected(means[:, kept], covariances[:, kept[:, None], kept], *_stack_forms(model.forms))
         law = AffineFeedback(found.laws.offsets[:, :m], np.zeros((len(theta), n)), found.laws.gains[:, :m])
         return Plan(ControlPolicy(law, *model.limits), seen, float(np.vdot(theta, seen)), lower=found.value)
+
+
+def find_dither(model: LinearLaws, theta: Float[np.ndarray, "H p"]) -> Float[np.ndarray, "m"]:
+    """Return the deviations of random controls that the optimistic law averages out; 0 where it does not.
+
+    Displacements w of an optimum have E|w|^2 = radius^2 E phi' Lambda^-1 phi in sum over the steps (complementary
+    slackness). Where they exceed that by a fifth, the relaxation stands at the edge of convexity, where +u and -u have
+    the same value as their mean: what is missing of the right-hand side is the variance of u.
+    """
+    (n, m, constant), beta, H = model.sizes, model.radius, len(theta)
+    covariance = np.linalg.inv(model.precision)
+    found = None if beta == 0 else find_best_relaxation(_make_problem(model, theta), beta, covariance, model.first)
+    if found is None:
+        return np.zeros(m)
+    means, covariances = found.problem.moments(found.laws, model.first)
+    phi = np.concatenate([means[:, : n + m], np.ones((H, int(constant)))], axis=1)
+    second = np.einsum("hi,hj->ij", phi, phi)
+    second[: n + m, : n + m] += covariances[:, : n + m, : n + m].sum(axis=0)
+    w = slice(n + m, n + m + n)
+    used = float(np.sum(means[:, w] ** 2) + np.trace(covariances[:, w, w].sum(axis=0)))
+    allowed = beta**2 * float(np.vdot(covariance, second))
+    if used < (1 + _UNUSED) * allowed:  # less is what the search for the price leaves
+        return np.zeros(m)
+    own = np.diag(covariance)[n : n + m]
+    return np.sqrt((used - allowed) / (H * m * beta**2 * own))
 
 
 def _make_problem(model: LinearLaws, theta: Float[np.ndarray, "H p"]) -> LinearQuadratic:
