@@ -16,6 +16,7 @@ RULES = {
     "runs.md": LEARNED,
     "control.md": CERTIFIED,
     "ecosystem.md": LEARNED,
+    "endless.md": CERTIFIED,
 }
 PAGES = {name: (ROOT / "docs" / name).read_text() for name in RULES}
 LARGEST = 60_000  # bytes of a picture of a ready problem

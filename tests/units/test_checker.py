@@ -277,7 +277,7 @@ def test_a_ray_proves_a_violation():
 def test_the_multipliers_of_a_ray_sum_to_at_most_one():
     """The sum of m products, the factor and the quotient are rounded: m + 4 roundings are taken off."""
     program = replace(small(1).program, units=np.ones(2))
-    found = _affine._normalise(Record(np.array([0.5, -0.5]), 0.0), program).gamma
+    found = _affine.normalise_record(Record(np.array([0.5, -0.5]), 0.0), program).gamma
     assert 1 - np.abs(found).sum() == pytest.approx((2 + 4) * EPS, abs=EPS)
 
 

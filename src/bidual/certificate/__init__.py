@@ -23,6 +23,7 @@ from bidual.certificate._lower import lower_bound
 from bidual.certificate._mixtures import MixtureBounds, Mixtures, certify_mixtures
 from bidual.certificate._sampled import SampledEvidence, certify_sampled
 from bidual.certificate._slopes import find_slopes
+from bidual.certificate._stationary import certify_stationary, with_potential
 from bidual.certificate._types import Certificate, Evidence, Record, Resolution, to_user_sense
 from bidual.certificate._within import narrow_by_class
 from bidual.certificate._within_mixtures import PlanTables, bound_mixture, compute_mixture_embedding
@@ -30,6 +31,8 @@ from bidual.certificate._within_mixtures import PlanTables, bound_mixture, compu
 
 def certify(evidence: Evidence) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
+    if evidence.mdp.criterion is not None:
+        return certify_stationary(evidence)
     return evidence.program.dispatch(
         lambda rows: certify_affine(evidence, rows), lambda cones: certify_convex(evidence, cones)
     )

@@ -21,9 +21,9 @@ from bidual.problem.convex import AffineProgram
 
 def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
-    _check_numbers(evidence, program)
+    check_rows(evidence, program)
     check_policy(evidence)
-    record = _normalise(evidence.record, program)
+    record = normalise_record(evidence.record, program)
     evidence = replace(evidence, record=record)
     kernels = list_kernels(evidence.mdp)
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
@@ -74,13 +74,14 @@ def _evaluate(
     return float(values[0]) + program.offset, values[1:] - program.limits, float(slack[0]), slack[1:]
 
 
-def _check_numbers(evidence: Evidence, program: AffineProgram) -> None:
+def check_rows(evidence: Evidence, program: AffineProgram) -> None:
+    """Raise `CertificateError` where a number of the problem is not finite."""
     parts = (program.objective, program.rows, program.limits, evidence.psi.signals, np.array(program.offset))
     if not all(np.all(np.isfinite(part)) for part in parts):
         raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
 
 
-def _normalise(record: Record, program: AffineProgram) -> Record:
+def normalise_record(record: Record, program: AffineProgram) -> Record:
     """Check a record, and scale a ray so that its multipliers sum to 1 in units: a positive multiple proves as much."""
     gamma, weight = record.gamma, record.objective_weight
     if weight not in (0.0, 1.0) or not np.all(np.isfinite(gamma)):

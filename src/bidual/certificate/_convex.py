@@ -31,7 +31,7 @@ _FLOOR_DIGITS = 64 * EPS  # by which a floor is rounded down: elementary functio
 
 def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
     """Derive the bounds of the policy and of the record, and check that they agree."""
-    _check_numbers(evidence, program)
+    check_cones(evidence, program)
     check_policy(evidence)
     kernels, record = list_kernels(evidence.mdp), evidence.record
     visits, embedding = roll_out(evidence, kernels)
@@ -51,7 +51,7 @@ def certify_convex(evidence: Evidence, program: ConvexProgram) -> Certificate:
         if not bound <= float(np.max(certificate.violations_upper / program.units, initial=0.0)):
             raise CertificateError(f"every policy should violate a constraint by {bound!r} units; this one does not")
     else:
-        _check_weak_duality(certificate, read_multipliers(program, record), bound)
+        check_weak_duality(certificate, read_multipliers(program, record), bound)
     return certificate if floor >= bound else with_record_bound(certificate, record, bound, slack)
 
 
@@ -126,7 +126,8 @@ def _bound_dual(
     return compute_minimum(evidence, kernels, theta) + cut.constant + float(cut.slope @ image.offset) - slack, slack
 
 
-def _check_numbers(evidence: Evidence, program: ConvexProgram) -> None:
+def check_cones(evidence: Evidence, program: ConvexProgram) -> None:
+    """Raise `CertificateError` where a number of the problem is not finite, or the record has other auxiliary ones."""
     parts = (program.image.matrix.data, program.image.offset, program.main.h, evidence.psi.signals, evidence.auxiliary)
     if not all(np.all(np.isfinite(part)) for part in parts):
         raise CertificateError("the problem itself contains NaN or infinity: nothing can be certified")
@@ -149,7 +150,7 @@ def _check_second_opinion(
         raise CertificateError(f"two evaluations of the policy disagree: {backward!r} backward, {forward!r} forward")
 
 
-def _check_weak_duality(certificate: Certificate, gamma: Float[np.ndarray, "m"], bound: float) -> None:
+def check_weak_duality(certificate: Certificate, gamma: Float[np.ndarray, "m"], bound: float) -> None:
     """Check that lower <= upper + sum_i |gamma_i| violation_i, which holds for every policy."""
     room = certificate.upper + float(np.abs(gamma) @ certificate.violations_upper)
     if not bound <= room:

@@ -133,6 +133,8 @@ def _bound_duals(evidence: Mixtures) -> Float[np.ndarray, "n"]:
 def _check(evidence: Mixtures) -> None:
     """Raise `CertificateError` for numbers, multipliers or weights that can prove nothing."""
     program, mdp = evidence.program, evidence.mdp
+    if mdp.criterion is not None:
+        raise CertificateError("plans are evaluated step by step here, and this model has no last step")
     parts = (program.objective, program.rows, evidence.limits, evidence.psi.signals, evidence.gamma, evidence.weights)
     if not all(np.all(np.isfinite(part)) for part in parts) or not np.isfinite(program.offset):
         raise CertificateError("the problem or its mixtures contain NaN or infinity: nothing can be certified")

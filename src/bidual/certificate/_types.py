@@ -25,6 +25,7 @@ class Record:
     gamma: Float[np.ndarray, "r"]
     objective_weight: float  # 1: a bound on the optimum; 0: a bound on the least possible violation
     point: Float[np.ndarray, "n"] | None = None
+    potential: Float[np.ndarray, "S"] | None = None  # over an unbounded time: no row of it is above what a step pays
 
 
 @final

@@ -29,7 +29,8 @@ def bound_value_slack(
     A, K = mdp.num_actions, mdp.successors.states.shape[3]
     with np.errstate(over="ignore"):
         total = np.sum(magnitude * psi.peaks(), axis=(1, 2))
-    return (mdp.horizon * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
+    steps = mdp.horizon * psi.mass[1]  # over an unbounded time, the expected number of those that count
+    return (steps * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
 
 
 def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[np.ndarray, "n"]:
@@ -40,7 +41,7 @@ def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[
             with np.errstate(over="ignore", invalid="ignore"):  # `round_rows` refuses what is not finite
                 largest = np.array([np.max(np.abs(psi.pay(row[h], h))[mdp.actions]) for row in rows])
         total += largest
-    return total
+    return psi.mass[1] * total
 
 
 def with_resolution(program: AffineProgram, resolution: Float[np.ndarray, "m"]) -> AffineProgram:

@@ -92,7 +92,8 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         "task": target.name,
         "states": target.mdp.num_states,
         "actions": target.mdp.num_actions,
-        "horizon": target.mdp.horizon,
+        "horizon": target.mdp.horizon if target.mdp.criterion is None else None,
+        **({} if target.mdp.criterion is None else target.mdp.criterion.to_json()),
         "features": psi.dimension,
         "sense": "maximize" if target.problem.maximises else "minimize",
         "objective": write_expression(target.problem.objective.args[0], x),
@@ -112,7 +113,8 @@ def _check_only(target: "Target", *, as_json: bool) -> int:
         show(json.dumps(facts, indent=2))
         return 0
     show(f"{target.name}: problem and model are well formed; nothing was solved")
-    show(f"  model        {facts['states']} states, {facts['actions']} actions, horizon {facts['horizon']}")
+    time = target.mdp.criterion or f"horizon {facts['horizon']}"
+    show(f"  model        {facts['states']} states, {facts['actions']} actions, {time}")
     show(f"  features     {psi.dimension}: {', '.join(f'x.{part.name}' for part in x.features.parts)}")
     show(f"  objective    {facts['sense']} {facts['objective']}")
     for one in facts["constraints"]:

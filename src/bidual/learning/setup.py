@@ -101,6 +101,12 @@ def set_up(
     """Open the environment and compile the problem's features over it; raise where they do not belong together."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
+    if problem.embedding.criterion is not None:
+        raise ProblemError(
+            f"the problem is over an unbounded time ({problem.embedding.criterion}), and episodes have a number of "
+            "steps: make the embedding over a horizon, with TabularMDP(..., horizon=100) or "
+            "bd.features.signals(...).embedding(100). Over H steps a discount is a factor of the signals, discount**h"
+        )
     split, model = Split(delta), default_model(problem) if model is None else model
     if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")

@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bidual._base.types import select_step
-from bidual.models import Known, Layout
+from bidual.models import Known, Layout, Stationary
 from bidual.planners._backward_induction import BackwardInduction
 from bidual.planners._base import AbstractSoftPlanner, Plan
+from bidual.planners._policy_iteration import PolicyIteration
 
 
 @final
@@ -49,8 +50,10 @@ class SparseInduction(AbstractSoftPlanner[Known]):
         return _place(actions, _visit_chosen(model, actions), psi.signals.shape[2])
 
 
-def choose_exact_planner(model: Known) -> AbstractSoftPlanner[Known]:
+def choose_exact_planner(model: Known | Stationary) -> AbstractSoftPlanner[Any]:
     """Return the planner for the way a model is laid out: without compilation if it is in main memory."""
+    if isinstance(model, Stationary):
+        return PolicyIteration()
     return SparseInduction() if model.in_main_memory else BackwardInduction()
 
 

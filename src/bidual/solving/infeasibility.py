@@ -8,13 +8,14 @@ search for a feasible point is run again: where it still fails, the constraint i
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from bidual.dual import Bound, ConicCorrective
 from bidual.loop.primal_dual import primal_dual
-from bidual.models import Known, Layout
+from bidual.models import Known, Layout, Stationary
 from bidual.planners import AbstractSoftPlanner
 from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
 from bidual.problem.modelling import Line
@@ -26,8 +27,8 @@ _PLANS = 40  # for a search without one of the constraints
 def find_smallest_clash(
     program: ConvexProgram,
     psi: Layout,
-    model: Known,
-    planner: AbstractSoftPlanner[Known],
+    model: Known | Stationary,
+    planner: AbstractSoftPlanner[Any],
     bound: Bound,
     lines: Sequence[Line],
 ) -> tuple[Bound, Bool[np.ndarray, "r"]]:
@@ -59,8 +60,8 @@ def _find_rows(form: ConicForm, scalars: Bool[np.ndarray, "m"]) -> Bool[np.ndarr
 def _find_clash_without(
     program: ConvexProgram,
     psi: Layout,
-    model: Known,
-    planner: AbstractSoftPlanner[Known],
+    model: Known | Stationary,
+    planner: AbstractSoftPlanner[Any],
     dropped: Bool[np.ndarray, "r"],
 ) -> Bound | None:
     """Compute the bound that some plans prove without the dropped rows; None if it is not positive."""

@@ -10,8 +10,14 @@ import numpy as np
 from bidual._base.errors import ProblemError
 from bidual.certificate.constraints import Goal
 from bidual.dual import AbstractDual
-from bidual.models import Known
-from bidual.planners import AbstractSoftPlanner, choose_exact_planner
+from bidual.models import Known, Stationary
+from bidual.planners import (
+    AbstractSoftPlanner,
+    BackwardInduction,
+    PolicyIteration,
+    SparseInduction,
+    choose_exact_planner,
+)
 from bidual.solving.solution import Progress
 
 _SHARE = 1e-6  # of the size of the bounds, the default gap
@@ -28,7 +34,7 @@ class SolveOptions:
     time_limit: float | None = None
     max_plans: int | None = None
     dual: AbstractDual[Any, Any] | None = None  # None: the one that fits the program
-    planner: AbstractSoftPlanner[Known] | None = None  # None: an exact one
+    planner: AbstractSoftPlanner[Any] | None = None  # None: the exact one for the model
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
@@ -55,8 +61,14 @@ class SolveOptions:
         """Whether the caller says how long to search."""
         return self.time_limit is not None or self.max_plans is not None
 
-    def best_planner(self, model: Known) -> AbstractSoftPlanner[Known]:
-        """Return the given planner, or the exact one for the way the model is laid out."""
+    def best_planner(self, model: Known | Stationary) -> AbstractSoftPlanner[Any]:
+        """Return the given planner, or the exact one for this kind of model."""
+        endless = isinstance(model, Stationary)
+        if isinstance(self.planner, BackwardInduction | SparseInduction if endless else PolicyIteration):
+            time, suited = ("an unbounded time", "PolicyIteration") if endless else ("a horizon", "BackwardInduction")
+            raise ProblemError(
+                f"{type(self.planner).__name__} cannot plan over {time}: leave planner out, or give {suited}()"
+            )
         return self.planner or choose_exact_planner(model)
 
     def is_spent(self, state: Progress) -> bool:

@@ -10,10 +10,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bidual._base.status import Status
-from bidual.certificate import Certificate, Evidence, Record, bound_floor, certify, read_multipliers
+from bidual.certificate import (
+    Certificate,
+    Evidence,
+    Record,
+    bound_floor,
+    certify,
+    read_multipliers,
+    with_potential,
+)
 from bidual.certificate.constraints import Goal, derive_status, find_conflict, list_constraint_results
 from bidual.dual import Bound, Duals
-from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner, Plan, choose_exact_planner
 from bidual.problem.convex import (
     AbstractProgram,
@@ -36,7 +43,7 @@ def build_solution(
     world: Instance,
     found: Search,
     goal: Goal,
-    planner: AbstractSoftPlanner[Known] | None = None,
+    planner: AbstractSoftPlanner[Any] | None = None,
 ) -> Solution:
     """Compute the output policy of a search and its certificate, and return both as a `Solution`."""
     program, lines, maximises, total, variational = compiled
@@ -79,7 +86,7 @@ def build_solution(
 
 
 def build_mixture(
-    world: Instance, planner: AbstractSoftPlanner[Known], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
+    world: Instance, planner: AbstractSoftPlanner[Any], plans: Sequence[Plan | None], weights: Float[np.ndarray, "k"]
 ) -> Mixture:
     """Build the mixture of the plans; with soft policies among them, the one Markov policy that it equals."""
     model, mdp = world.model, world.mdp
@@ -112,7 +119,8 @@ def _certify_policy(
     proofs: Sequence[Record],
 ) -> tuple[Evidence, Certificate]:
     """Certify the first clash that passes the check, else the bounds of the policy, the last of the proofs."""
-    *clashes, last = (Evidence(program, world.psi, world.mdp, policy, record, auxiliary) for record in proofs)
+    every = (Evidence(program, world.psi, world.mdp, policy, record, auxiliary) for record in proofs)
+    *clashes, last = (with_potential(evidence) for evidence in every)
     for evidence in clashes:
         certificate = certify(evidence)
         if certificate.conflict is not None and certificate.conflict > 0:
@@ -138,7 +146,7 @@ def _certify_with_floor(evidence: Evidence, certificate: Certificate) -> tuple[E
     lam = None if program is None else find_floor_multipliers(program.main)
     if lam is None:
         return evidence, certificate
-    raised = replace(evidence, record=record_of(evidence.program, Bound(0.0, lam), 1.0))
+    raised = with_potential(replace(evidence, record=record_of(evidence.program, Bound(0.0, lam), 1.0)))
     again = certify(raised)
     better = again.lower is not None and (certificate.lower is None or again.lower > certificate.lower)
     return (raised, again) if better else (evidence, certificate)
@@ -156,7 +164,7 @@ def _without_useless_multipliers(evidence: Evidence, certificate: Certificate) -
 def _find_clashes(
     program: AbstractProgram,
     world: Instance,
-    planner: AbstractSoftPlanner[Known],
+    planner: AbstractSoftPlanner[Any],
     duals: Duals[Any],
     lines: Sequence[Line],
 ) -> list[Record]:

@@ -15,7 +15,7 @@ from bidual.certificate.constraints import Goal
 from bidual.certificate.rounding import reach, with_rounding
 from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective, GradientAscent, Proximal, Reply
 from bidual.loop.primal_dual import Iteration, primal_dual
-from bidual.models import Known, Layout, known_for_next_solve
+from bidual.models import Known, Layout, Stationary, known_for_next_solve, stationary
 from bidual.planners import can_carry
 from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
 from bidual.problem.features import Psi
@@ -42,7 +42,7 @@ _KEPT = 100  # of the latest plans, for a later start; those in use are kept in 
 def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, "Instance"]:
     """Compile the problem, and lay out the model and features that every search over it shares."""
     program, psi = bind(problem, mdp)
-    model = known_for_next_solve(mdp)
+    model = known_for_next_solve(mdp) if mdp.criterion is None else stationary(mdp)
     return program, Instance(mdp, psi, model, model.restrict(psi))
 
 
@@ -53,7 +53,7 @@ class Instance:
 
     mdp: TabularMDP
     psi: Psi
-    model: Known
+    model: Known | Stationary
     layout: Layout
 
 
@@ -123,7 +123,7 @@ def search(
     ended = first_value is not None and (duals.stalled or _has_stopped(history))
     if not (program.is_linear or ended):
         goal = goal._replace(floor=LEAST_FLOOR if goal.floor else 0.0)
-    replies = complete(world.layout, world.model, replies, duals)
+    replies = complete(world.layout, world.model, replies, duals) if isinstance(world.model, Known) else replies
     return Search(duals, tuple(replies), tuple(history), history[-1].plans, started, goal)
 
 
@@ -185,13 +185,14 @@ def _start_loop(
     compiled: CompiledProblem, world: Instance, options: SolveOptions, plans: Sequence[Reply], is_over: IsOver
 ) -> Iterator[Iteration[Any]]:
     """Start the loop with the dual player for the kind of program."""
-    psi, model, planner, dual = world.layout, world.model, options.best_planner(world.model), options.dual
+    psi, model, dual = world.layout, world.model, options.dual
+    planner: Any = options.best_planner(model)
     program = compiled.program
     if isinstance(dual, GradientAscent | FollowTheLeader):
         assert compiled.variational is not None  # the caller sets it
         return primal_dual(compiled.variational, psi, model, planner, dual, plans)
-    rows = program.linear
-    if rows is not None and dual is None and options.planner is None and can_carry(rows, psi, model):
+    rows, own = program.linear, dual is not None or options.planner is not None
+    if rows is not None and not own and isinstance(model, Known) and can_carry(rows, psi, model):
         return iterate_by_totals(rows, psi, model, plans, is_over)
     return program.dispatch(
         lambda rows: primal_dual(rows, psi, model, planner, dual or FullyCorrective(), plans),
@@ -213,13 +214,18 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
         raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
     if not isinstance(mdp, TabularMDP):
         raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}: an unknown model is for bd.learn")
+    if problem.embedding.criterion != mdp.criterion:
+        raise ProblemError(
+            f"the problem is over another embedding: its time is {problem.embedding.criterion or 'a horizon'}, "
+            f"the model's is {mdp.criterion or 'a horizon'}; make the embedding with this model's mdp.embedding(...)"
+        )
     if problem.embedding.horizon != mdp.horizon:
         raise ProblemError(
             f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "
             f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
         )
     try:
-        psi = problem.embedding.features.stage(mdp.successors)
+        psi = replace(problem.embedding.features.stage(mdp.successors), mass=mdp.mass)
     except ModelError as error:
         raise ProblemError(
             f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"

@@ -155,11 +155,11 @@ class Solution(AbstractOutcome):
         return [f"about {more} more plans close the gap, if it falls as so far: max_plans={total}, --plans {total}"]
 
     def _describe_policy(self) -> str:
-        members = self.mixture.members
+        members, kind = self.mixture.members, "stationary" if self.policy.stationary else "Markov"
         if len(members) > 1:
-            return f"one randomised Markov policy, the same as a mixture of {len(members)} plans"
+            return f"one randomised {kind} policy, the same as a mixture of {len(members)} plans"
         drawn = any(isinstance(member, MarkovPolicy) for member in members)
-        return "one randomised Markov policy" if drawn else "one Markov policy, not randomised"
+        return f"one randomised {kind} policy" if drawn else f"one {kind} policy, not randomised"
 
     def _describe_objective(self) -> str:
         whose = {

@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.errors import ProblemError
 from bidual.certificate.rounding import with_rounding
 from bidual.dual import AbstractDual, FollowTheLeader, GradientAscent, Reply
-from bidual.models import Known
 from bidual.planners import AbstractSoftPlanner
 from bidual.problem.convex import AbstractProgram
 from bidual.problem.modelling import Problem, Value, assign_values
@@ -36,7 +36,7 @@ def solve(
     time_limit: float | None = None,
     max_plans: int | None = None,
     dual: AbstractDual[Any, Any] | None = None,
-    planner: AbstractSoftPlanner[Known] | None = None,
+    planner: AbstractSoftPlanner[Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Solution:
     """Solve `problem` in a known model, to a certified gap.
@@ -54,7 +54,8 @@ def solve(
         max_plans: number of plans after which the best policy so far is returned.
         dual: the dual player; by default the corrective one for the kind of problem. `GradientAscent()` is the paper's.
         planner: the planner; by default `SparseInduction()` for the first solve of a model that takes less time than
-            compiling, and `BackwardInduction()` for all others.
+            compiling, and `BackwardInduction()` for all others; over an unbounded time
+            `PolicyIteration()`.
         progress: called after every plan.
     """
     options = SolveOptions(gap, relative, time_limit, max_plans, dual, planner, progress)
@@ -112,6 +113,7 @@ def _solve(
     """Search, certify, and return the solution with a session for the next solve."""
     values = {name: np.array(parameter.value) for name, parameter in problem.parameters.items()}
     if isinstance(options.dual, GradientAscent | FollowTheLeader):
+        _refuse_first_order(options.dual, world)
         solution = solve_first_order(problem, program, world, options, started)
         return _with_totals(problem, solution, Session(problem, world, options, (), values))
     compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
@@ -120,6 +122,15 @@ def _solve(
     solution = build_solution(compiled, world, found, found.goal, options.planner)
     check_bounded(solution)
     return _with_totals(problem, solution, session)
+
+
+def _refuse_first_order(dual: AbstractDual[Any, Any], world: Instance) -> None:
+    """Raise `ProblemError` where time is unbounded: the sets of these players are those of occupancies by step."""
+    if world.mdp.criterion is not None:
+        raise ProblemError(
+            f"{type(dual).__name__} steps within occupancies that have a horizon, and this model has none: leave dual "
+            "out, and the corrective player solves it"
+        )
 
 
 def _with_totals(problem: Problem, solution: Solution, session: Session) -> Solution:

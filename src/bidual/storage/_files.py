@@ -47,6 +47,7 @@ def load(
     manifest, arrays = archive.read(file, _read_kind(file))
     try:
         policy = read_named_policy(manifest, arrays)
+        policy = replace(policy, stationary=_read_kind(file) == _saved.STATIONARY)
     except ValueError as error:
         raise ArchiveError(f"{file} holds no policy, a table of probabilities ({error}): save it again") from error
     return policy if states is None else _give_function(policy, states, file)
@@ -89,5 +90,6 @@ def find_saved(path: str | os.PathLike[str]) -> Path:
 
 
 def _read_kind(path: Path) -> str:
-    """Return which of the two kinds with a certificate a file is."""
-    return _learned.KIND if archive.read_kind(path) == _learned.KIND else _saved.KIND
+    """Return which of the kinds with a certificate a file is."""
+    kind = archive.read_kind(path)
+    return kind if kind in (_learned.KIND, _saved.STATIONARY) else _saved.KIND

@@ -20,10 +20,11 @@ from bidual.storage._check import MALFORMED, Check, maximises, read_goal, read_l
 from bidual.storage._claims import Ends, check_gap, check_goal, compare, derive_claims, derive_prices
 from bidual.storage._learned import pack_names
 from bidual.storage._programs import check_limits, check_rows, pack_program, restore_program
-from bidual.world.mdp import TabularMDP
+from bidual.world.mdp import TabularMDP, read_criterion
 from bidual.world.policies import MarkovPolicy
 
-KIND = "solution"
+KIND, STATIONARY = "solution", "stationary solution"  # over a horizon, and over an unbounded time
+KINDS = (KIND, STATIONARY)
 _CLAIMS = ("task", "status", "sense", "value", "lower", "upper", "gap", "constraints", "plans", "seconds", "version")
 
 
@@ -35,9 +36,11 @@ def save(
     problem, arrays = pack_program(evidence.program)
     curved = evidence.program.curved
     proof = {} if curved is None else find_slopes(evidence, curved, problem["functions"], arrays)
+    criterion, potential = evidence.mdp.criterion, evidence.record.potential
+    endless = {} if criterion is None else {"criterion": criterion.to_json()}
     archive.write(
         path,
-        KIND,
+        KIND if criterion is None else STATIONARY,
         {
             "claims": claims,
             "goal": [float(goal.gap), bool(goal.relative)],
@@ -46,6 +49,7 @@ def save(
             "objective_weight": evidence.record.objective_weight,
             "features": [evidence.psi.visits, evidence.psi.occupancy],
             "problem": problem,
+            **endless,
             **pack_names(evidence.policy),
         },
         {
@@ -57,6 +61,7 @@ def save(
             "psi": evidence.psi.signals,
             "gamma": evidence.record.gamma,
             "auxiliary": evidence.auxiliary,
+            **({} if potential is None else {"potential": potential}),
             **pack_constants(lines, evidence.program),
             **proof,
             **{f"problem_{name}": array for name, array in arrays.items()},
@@ -66,11 +71,12 @@ def save(
 
 def check_solution(path: str | os.PathLike[str]) -> Check:
     """Derive the certificate of a saved solution again; raise `CertificateError` where a claim does not hold."""
-    manifest, arrays = archive.read(path, KIND)
+    kind = archive.read_kind(path)
+    manifest, arrays = archive.read(path, kind if kind in KINDS else KIND)
     with np.errstate(all="ignore"):  # an overflow is no number, and no claim is equal to it
         try:
             lines = read_lines(manifest["lines"])
-            evidence = _read_evidence(manifest, arrays)
+            evidence = _read_evidence(manifest, arrays, endless=kind == STATIONARY)
             check_rows(lines, evidence.program)
             constants = read_constants(StoredArrays(arrays), evidence.program)
             claims = {key: manifest["claims"][key] for key in _CLAIMS}
@@ -90,13 +96,16 @@ def check_solution(path: str | os.PathLike[str]) -> Check:
     return Check(claims, certificate, goal, notes=notes)
 
 
-def _read_evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Evidence:
+def _read_evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray], *, endless: bool = False) -> Evidence:
     lists = [a[0] if a.shape[0] == 1 else a for a in (arrays["next_states"], arrays["probabilities"])]
     if require_type(int, manifest["horizon"]) != len(arrays["policy"]):  # before anything is done for every step
         raise ValueError(f"the horizon is {manifest['horizon']}, but its policy has {len(arrays['policy'])} steps")
-    mdp = TabularMDP(
-        (lists[0], lists[1]), arrays["initial"], require_type(int, manifest["horizon"]), actions=arrays["allowed"]
-    )
+    time: dict[str, Any] = {"horizon": manifest["horizon"]}
+    if endless:
+        time = read_criterion(manifest["criterion"])
+        if len(arrays["policy"]) != 1:
+            raise ValueError(f"a stationary policy has one step, and this one {len(arrays['policy'])}")
+    mdp = TabularMDP((lists[0], lists[1]), arrays["initial"], **time, allowed=arrays["allowed"])
     psi = _read_features(manifest, arrays["psi"], mdp)
     program = restore_program(manifest["problem"], arrays, mdp.horizon, psi.dimension)
     if program.curved is None and arrays["gamma"].shape != program.equality.shape:
@@ -105,8 +114,13 @@ def _read_evidence(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> E
         program=with_rounding(program, psi, mdp),
         psi=psi,
         mdp=mdp,
-        policy=MarkovPolicy(arrays["policy"]),
-        record=Record(arrays["gamma"], float(manifest["objective_weight"]), arrays.get("point")),
+        policy=MarkovPolicy(arrays["policy"], stationary=endless),
+        record=Record(
+            arrays["gamma"],
+            float(manifest["objective_weight"]),
+            arrays.get("point"),
+            StoredArrays(arrays).numbers("potential", mdp.num_states) if "potential" in arrays else None,
+        ),
         auxiliary=arrays["auxiliary"],
     )
 
@@ -115,7 +129,7 @@ def _read_features(manifest: dict[str, Any], signals: np.ndarray, mdp: TabularMD
     visits, occupancy = (require_type(bool, flag) for flag in manifest["features"])
     if signals.ndim != 4 or signals.shape[0] not in (1, mdp.horizon) or signals.shape[2:] != mdp.actions.shape:
         raise ValueError(f"psi has shape {signals.shape}")
-    return Psi(signals, visits=visits, occupancy=occupancy)
+    return Psi(signals, visits=visits, occupancy=occupancy, mass=mdp.mass)
 
 
 def _derive(

@@ -43,6 +43,10 @@ class Psi:
     signals: Float[np.ndarray, "steps d S A"]
     visits: bool = False
     occupancy: bool = False
+    mass: tuple[float, float] = (
+        1.0,
+        1.0,
+    )  # least and most steps that count in a row of the embedding
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -76,19 +80,19 @@ class Psi:
         return np.concatenate(parts)
 
     def peaks(self) -> Float[np.ndarray, "steps d"]:
-        """Return the largest absolute value of every feature."""
+        """Return the largest absolute value of every entry of the embedding."""
         signals = np.abs(self.signals).max(axis=(2, 3))
         ones = np.ones((len(signals), self.dimension - signals.shape[1]))
-        return np.concatenate([signals, ones], axis=1)
+        return self.mass[1] * np.concatenate([signals, ones], axis=1)
 
     def ends(self) -> tuple[Float[np.ndarray, "steps d"], Float[np.ndarray, "steps d"]]:
-        """Return the least and the largest value of every feature."""
+        """Return the least and the largest value of every entry of the embedding."""
         low, high = self.signals.min(axis=(2, 3)), self.signals.max(axis=(2, 3))
         indicators = (len(low), self.dimension - low.shape[1])
-        return (
-            np.concatenate([low, np.zeros(indicators)], axis=1),
-            np.concatenate([high, np.ones(indicators)], axis=1),
-        )
+        low = np.concatenate([low, np.zeros(indicators)], axis=1)
+        high = np.concatenate([high, np.ones(indicators)], axis=1)
+        least, most = self.mass
+        return np.minimum(least * low, most * low), np.maximum(least * high, most * high)
 
 
 @final
@@ -174,8 +178,11 @@ class AbstractFeatures(abc.ABC):
         del shape
         return self
 
-    def embedding(self, horizon: int, *, total: bool = False) -> "Embedding":
-        """Return the CVXPY variable for the expectation of psi: shape (H, d), or (d,) summed over time."""
+    def embedding(self, horizon: int, *, total: bool = False, criterion: object = None) -> "Embedding":
+        """Return the CVXPY variable for the expectation of psi: shape (H, d), or (d,) summed over time.
+
+        `criterion` is that of a model over an unbounded time, whose one row is such a sum.
+        """
         from bidual.problem.features.embedding import Embedding
 
-        return Embedding(self, horizon, total=total)
+        return Embedding(self, horizon, total=total, criterion=criterion)

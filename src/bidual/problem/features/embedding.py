@@ -6,21 +6,22 @@ from bidual._base.errors import ModelError, ProblemError
 from bidual.problem.features._base import AbstractFeatures, FeaturePart
 
 # The attributes of a CVXPY variable, class and instance, and those added here.
-_TAKEN = frozenset([*dir(cp.Variable), *vars(cp.Variable(1)), "features", "horizon", "total"])
+_TAKEN = frozenset([*dir(cp.Variable), *vars(cp.Variable(1)), "features", "horizon", "total", "criterion"])
 
 
 class Embedding(cp.Variable):
     """The expected features Psi of a policy: the variable a problem is written in.
 
-    It is an ordinary CVXPY variable, of shape (H, d) or, summed over time, (d,); ``x.cost`` is the part
-    that belongs to the signal named ``cost``.
+    It is an ordinary CVXPY variable, of shape (H, d) or, summed over time, (d,), as it always is over an unbounded
+    time; ``x.cost`` is the part that belongs to the signal named ``cost``.
     """
 
     features: AbstractFeatures
     horizon: int
     total: bool
+    criterion: object  # how signals are summed over an unbounded time, as its model says; None where there is a horizon
 
-    def __init__(self, features: AbstractFeatures, horizon: int, *, total: bool) -> None:
+    def __init__(self, features: AbstractFeatures, horizon: int, *, total: bool, criterion: object = None) -> None:
         if horizon < 1:
             raise ModelError(f"horizon must be at least 1; got {horizon}")
         for part in features.parts:
@@ -30,6 +31,7 @@ class Embedding(cp.Variable):
         self.features = features
         self.horizon = horizon
         self.total = total
+        self.criterion = criterion
 
     def __getattr__(self, name: str) -> cp.Expression:
         """Return a part by name: a signal (H,), visits (H, S), occupancy (H, S, A); without H when summed over time."""

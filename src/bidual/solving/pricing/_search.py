@@ -36,7 +36,8 @@ class CurveSearch(NamedTuple):
 
 def certify_searches(family: AbstractFamily, world: Instance, tried: Sequence[CurveSearch], goal: Goal) -> list[Point]:
     """Certify the searches, in their order."""
-    together = [isinstance(family, LinearFamily) and t.found.duals.feasible for t in tried]
+    linear = isinstance(family, LinearFamily) and world.mdp.criterion is None
+    together = [linear and t.found.duals.feasible for t in tried]
     points = _certify_together(family, world, [t for t, yes in zip(tried, together, strict=True) if yes], goal)
     return [
         points.pop(0) if yes else _certify_alone(family, world, t, goal) for t, yes in zip(tried, together, strict=True)
@@ -46,7 +47,7 @@ def certify_searches(family: AbstractFamily, world: Instance, tried: Sequence[Cu
 def enclose(compiled: CompiledProblem, world: Instance, found: Search) -> tuple[float, float] | None:
     """Compute bounds on the optimum of a minimisation, lower and upper; None unless both are proved."""
     program = compiled.program.linear
-    if program is not None and found.duals.feasible:
+    if program is not None and found.duals.feasible and world.mdp.criterion is None:
         mixture_bounds = _certify(world, program, [found], program.limits[None], found.duals.optimum.gamma[None])
         feasible = bool(np.all(mixture_bounds.violations_upper <= program.tolerances))
         bounds = to_user_sense(
@@ -62,7 +63,7 @@ def _certify_alone(family: AbstractFamily, world: Instance, tried: CurveSearch, 
     compiled = family.without() if tried.level is None else family.at(tried.level)
     solution = build_solution(compiled, world, tried.found, goal)
     if tried.level is None:
-        value = _evaluate_left_side(family.limit, solution.embedding) if isinstance(family, ConicFamily) else None
+        value = _evaluate_free(family, solution.embedding)
         return Point(solution.status, solution.lower, solution.upper, 0.0, value, solution.plans)
     result = solution.constraint(family.name)
     return Point(solution.status, solution.lower, solution.upper, result.price, result.value, solution.plans)
@@ -129,6 +130,15 @@ def _certify(
             gamma=gamma,
         )
     )
+
+
+def _evaluate_free(family: AbstractFamily, embedding: np.ndarray) -> float | None:
+    """Evaluate the left side of the constraint that was left out."""
+    if isinstance(family, ConicFamily):
+        return _evaluate_left_side(family.limit, embedding)
+    if isinstance(family, LinearFamily) and embedding.shape == family.program.rows.shape[1:]:
+        return family.line.sign * (float(np.vdot(family.program.rows[family.row], embedding)) + family.constant)
+    return None
 
 
 def _evaluate_left_side(limit: Limit, embedding: np.ndarray) -> float | None:

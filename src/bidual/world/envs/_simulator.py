@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt
 
-from bidual._base.errors import PolicyError
+from bidual._base.errors import EnvError, PolicyError
 from bidual._base.keys import Draw
 from bidual._base.names import Names
 from bidual._base.types import Episode, float64
@@ -37,6 +37,11 @@ class Simulator(AbstractEnvironment):
     _ahead: Prefetch = field(init=False, repr=False, default_factory=Prefetch)
 
     def __post_init__(self) -> None:
+        if self.mdp.criterion is not None:
+            raise EnvError(
+                f"episodes have a number of steps, and this model has none ({self.mdp.criterion}): to learn or to "
+                "simulate, make it and its embedding with a horizon, TabularMDP(..., horizon=100)"
+            )
         object.__setattr__(self, "names", self.mdp.names)
         object.__setattr__(self, "_world", _place_tables(self.mdp))
 

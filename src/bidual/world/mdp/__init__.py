@@ -1,5 +1,6 @@
 """Known finite models: `TabularMDP`, checked once and stored as successor lists."""
 
+from bidual.world.mdp._criterion import Discounted, read_criterion
 from bidual.world.mdp._grid import Grid
 from bidual.world.mdp._mdp import Signal, TabularMDP, find_reachable
 from bidual.world.mdp._successors import check_initial

@@ -1,4 +1,4 @@
-"""`TabularMDP`: a known finite-horizon model, checked at construction and stored as successor lists."""
+"""`TabularMDP`: a known model, checked at construction and stored as successor lists."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -16,6 +16,7 @@ from bidual._base.names import UNNAMED, Names, are_names, find, read_names
 from bidual._base.types import Successors, select_step
 from bidual.problem import features
 from bidual.problem.features import AbstractFeatures, Arrival, Observed, concat, signals
+from bidual.world.mdp._criterion import AbstractCriterion, declare_criterion
 from bidual.world.mdp._successors import Transitions, check_initial, check_transitions
 from bidual.world.mdp._toy_text import Table, Transition, open_environment, read_table, start_law
 
@@ -30,7 +31,7 @@ Signal = ArrayLike | Arrival | Callable[[Transition], float]
 @final
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class TabularMDP:
-    """A known Markov decision process with S states, A actions and a fixed horizon.
+    """A known Markov decision process with S states and A actions, over a fixed horizon or an unbounded time.
 
     Args:
         transitions: one of
@@ -40,7 +41,9 @@ class TabularMDP:
             * successor lists ``(next_states, probabilities)``, each (S, A, K) or, per step, (H, S, A, K);
             * a sequence of A sparse matrices (S, S) of SciPy, one per action: the same law at every step.
         initial: the state every episode starts in, or a distribution (S,) over states.
-        horizon: the number of steps H of an episode.
+        horizon: the number of steps H of an episode; left out where time is unbounded.
+        discount: for an unbounded time, signals of step t count discount^t times. Policies are then stationary, and
+            embeddings are discounted sums: ``x.cost`` is one number.
         states: optional names of the states, in the order of their numbers. Results, figures, tables, files and errors
             use them; `initial` may be one of them, and ``mdp.state("shelf")`` is its number.
         actions: optional names of the actions, likewise; or the mask of `allowed`.
@@ -53,29 +56,38 @@ class TabularMDP:
     initial: Float[np.ndarray, "S"]
     table: Table | None = None  # of the environment that the model was read from
     names: Names = UNNAMED
+    criterion: AbstractCriterion | None = None  # of an unbounded time; None where there is a horizon
 
     def __init__(
         self,
         transitions: Transitions,
         initial: int | str | ArrayLike,
-        horizon: int,
+        horizon: int | None = None,
         *,
+        discount: float | None = None,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | ArrayLike | None = None,
         allowed: ArrayLike | None = None,
     ) -> None:
         names, mask = _split_actions(states, actions, allowed)
-        successors = check_transitions(transitions, horizon, mask, names)
+        criterion = _read_time(horizon, discount)
+        successors = check_transitions(transitions, 1 if criterion else horizon, mask, names)
         names.check(*successors.shape[1:])
         number = find(names.find_state, initial, ModelError) if isinstance(initial, str) else initial
         object.__setattr__(self, "successors", successors)
         object.__setattr__(self, "initial", check_initial(number, successors.shape[1], names))
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "criterion", criterion)
 
     @property
     def horizon(self) -> int:
-        """H."""
+        """H, the number of rows of an embedding: 1 where it is a sum over an unbounded time."""
         return self.successors.horizon
+
+    @property
+    def mass(self) -> tuple[float, float]:
+        """The least and the largest number of steps that count in a row of an embedding."""
+        return (1.0, 1.0) if self.criterion is None else self.criterion.mass
 
     @property
     def num_states(self) -> int:
@@ -155,7 +167,7 @@ class TabularMDP:
         """Return the CVXPY variable of expected signals, with ``x.name`` for each signal given by name.
 
         Args:
-            total: sum over time: ``x.name`` is one number instead of one per step.
+            total: sum over time: ``x.name`` is one number instead of one per step. Over an unbounded time it always is.
             visits: add the part ``x.visits``: the probability of every state, (H, S) or (S,).
             occupancy: add the part ``x.occupancy``: of every state and action, (H, S, A) or (S, A).
             **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S), over a model from Gymnasium
@@ -164,7 +176,7 @@ class TabularMDP:
         arrays = {name: self._to_array(name, signal) for name, signal in named.items()}
         psi = _make_features(self, visits=visits, occupancy=occupancy, named=arrays)
         psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
-        return psi.embedding(self.horizon, total=total)
+        return psi.embedding(self.horizon, total=total or self.criterion is not None, criterion=self.criterion)
 
     def _to_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
         if not callable(signal):
@@ -185,7 +197,17 @@ class TabularMDP:
         return table.signal(name, lambda t: function(t.state, t.action, t.next_state))
 
     def __repr__(self) -> str:
-        return f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon})"
+        time = self.criterion or f"horizon {self.horizon}"
+        return f"TabularMDP({self.num_states} states, {self.num_actions} actions, {time})"
+
+
+def _read_time(horizon: int | None, discount: float | None) -> AbstractCriterion | None:
+    """Return the criterion of an unbounded time, None where there is a horizon; one of the two must be given."""
+    given = [name for name, value in (("horizon", horizon), ("discount", discount)) if value is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "neither"
+        raise ModelError(f"a model needs a horizon, or a discount for an unbounded time; got {found}")
+    return None if horizon is not None else declare_criterion(discount)
 
 
 def _split_actions(
@@ -213,12 +235,12 @@ def _make_features(
 
 
 def find_reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
-    """Return the states that some policy can reach at some step before the horizon."""
+    """Return the states that some policy can reach at some step before the horizon, or ever where there is none."""
     seen = mdp.initial > 0
     frontier = np.flatnonzero(seen)
     lists = mdp.successors
     stationary = lists.states.shape[0] == lists.probabilities.shape[0] == 1
-    for h in range(mdp.horizon - 1):
+    for h in range(mdp.horizon - 1 if mdp.criterion is None else mdp.num_states):
         if frontier.size == 0:
             break
         possible = (select_step(lists.probabilities, h)[frontier] > 0) & lists.allowed[frontier, :, None]

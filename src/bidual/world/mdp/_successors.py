@@ -15,7 +15,7 @@ Transitions = ArrayLike | tuple[ArrayLike, ArrayLike] | Sequence[Matrix]
 
 
 def check_transitions(
-    transitions: Transitions, horizon: int, actions: ArrayLike | None, names: Names = UNNAMED
+    transitions: Transitions, horizon: int | None, actions: ArrayLike | None, names: Names = UNNAMED
 ) -> Successors:
     """Check the law in any form that `TabularMDP` accepts, and return it as read-only successor lists."""
     horizon = _check_horizon(horizon)
@@ -48,7 +48,7 @@ def check_initial(initial: int | ArrayLike, size: int, names: Names = UNNAMED) -
     return _freeze(law / law.sum())
 
 
-def _check_horizon(horizon: int) -> int:
+def _check_horizon(horizon: object) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ModelError(f"horizon must be a whole number of steps, at least 1; got {horizon!r}")
     return int(horizon)

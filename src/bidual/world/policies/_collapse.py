@@ -4,6 +4,8 @@ For the mean occupancy measure mu_h(s, a) the policy mu_h(a | s) has the very sa
 table instead of a lottery over plans.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
@@ -17,6 +19,7 @@ from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import Mixture
+from bidual.world.policies._occupancy import occupy
 
 
 def list_transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
@@ -34,7 +37,9 @@ def list_transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
 
 
 def visits(mdp: TabularMDP, policy: DeterministicPolicy | MarkovPolicy | DecodedPolicy) -> Float[np.ndarray, "H S"]:
-    """Compute the distribution over states at every step."""
+    """Compute the distribution over states at every step; over an unbounded time, one row of what counts of them."""
+    if mdp.criterion is not None:
+        return occupy(mdp, policy.at(0)).sum(axis=1)[None]
     matrices, laws = list_transition_matrices(mdp), [mdp.initial]
     for h in range(mdp.horizon - 1):
         laws.append(matrices[h % len(matrices)] @ (laws[-1][:, None] * policy.at(h)).ravel())
@@ -46,7 +51,8 @@ def from_occupancy(occupancy: Float[np.ndarray, "H S A"], mdp: TabularMDP) -> Ma
     arrived = occupancy.sum(axis=-1, keepdims=True)
     first = np.eye(mdp.num_actions)[np.argmax(mdp.actions, axis=1)]
     table = np.where(arrived > 0, occupancy, first)
-    return MarkovPolicy(table / table.sum(axis=-1, keepdims=True), mdp.names)
+    law = table / table.sum(axis=-1, keepdims=True)
+    return MarkovPolicy(law, mdp.names, stationary=mdp.criterion is not None)
 
 
 def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
@@ -59,7 +65,9 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     if len(members) < len(mixture.members):
         raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
     if len(members) == 1:
-        return MarkovPolicy(members[0].table, mdp.names)
+        return MarkovPolicy(members[0].table, mdp.names, stationary=mdp.criterion is not None)
+    if mdp.criterion is not None:
+        return _collapse_stationary(members, mixture.weights, mdp)
     matrices = list_transition_matrices(mdp)
     heaviest = members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
@@ -77,10 +85,25 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     return MarkovPolicy(table, mdp.names)
 
 
+def _collapse_stationary(
+    members: Sequence[MarkovPolicy | DeterministicPolicy | DecodedPolicy],
+    weights: Float[np.ndarray, "k"],
+    mdp: TabularMDP,
+) -> MarkovPolicy:
+    """Return the stationary policy with the mean occupancies, and the heaviest member's where none of them arrives."""
+    parts = [weight * occupy(mdp, member.at(0)) for weight, member in zip(weights, members, strict=True)]
+    mean = np.sum(parts, axis=0)
+    arrived = mean.sum(axis=1, keepdims=True)
+    table = np.where(arrived > 0, mean, members[int(np.argmax(weights))].at(0))
+    return MarkovPolicy((table / table.sum(axis=1, keepdims=True))[None], mdp.names, stationary=True)
+
+
 def embedding(mdp: TabularMDP, psi: Psi, policy: AbstractPolicy) -> Float[np.ndarray, "H d"]:
     """Compute the embedding of a policy that is a table."""
     if not isinstance(policy, MarkovPolicy | DeterministicPolicy | DecodedPolicy):
         raise PolicyError(f"a {type(policy).__name__} is no table over the states of a model")
+    if mdp.criterion is not None:
+        return psi.expect(occupy(mdp, policy.at(0)), 0)[None]
     matrices, law, rows = list_transition_matrices(mdp), mdp.initial, []
     for h in range(mdp.horizon):
         occupancy = law[:, None] * policy.at(h)

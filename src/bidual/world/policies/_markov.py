@@ -1,5 +1,6 @@
 """Markov policies: the action depends on the step and the state only."""
 
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
 class MarkovPolicy(AbstractPolicy):
     """A randomised, time-dependent policy: ``table[h, s, a]`` is the probability of action a.
 
-    Learned where observations are numbered, it has their `numbering` and acts on observations.
+    Learned where observations are numbered, it has their `numbering` and acts on observations. A stationary policy has
+    one step in its table, and acts by it for as long as it is asked to.
     """
 
     table: Float[np.ndarray, "H S A"]
     names: Names = UNNAMED
     numbering: Numbering | None = None
+    stationary: bool = False
 
     def at(self, h: int) -> Float[np.ndarray, "S A"]:
         """Return the probabilities at one step."""
-        return self.table[h]
+        return self.table[0 if self.stationary else h]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -45,10 +48,10 @@ class MarkovPolicy(AbstractPolicy):
 
         def choose(h: int, s: int, rng: np.random.Generator) -> tuple[int, np.random.Generator]:
             # The first action whose cumulative probability exceeds a uniform draw; never one of probability 0.
-            cumulative = np.cumsum(self.table[h, s])
+            cumulative = np.cumsum(self.table[0 if self.stationary else h, s])
             return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), rng
 
-        actor = Actor(choose, generator, H, S, names=self.names)
+        actor = Actor(choose, generator, sys.maxsize if self.stationary else H, S, names=self.names)
         return actor if self.numbering is None else actor.with_decoder(self.numbering.read)
 
     @property
@@ -58,7 +61,7 @@ class MarkovPolicy(AbstractPolicy):
 
     def most_likely(self) -> "DeterministicPolicy | MarkovPolicy":
         """Return the table of the most likely actions, the first of equally likely ones."""
-        likeliest = DeterministicPolicy(self.table.argmax(axis=2), self.table.shape[2])
+        likeliest = DeterministicPolicy(self.table.argmax(axis=2), self.table.shape[2], self.stationary)
         return likeliest if self.numbering is None else replace(self, table=likeliest.table)
 
     def with_numbering(self, numbering: Numbering | None) -> "MarkovPolicy":
@@ -76,18 +79,19 @@ class MarkovPolicy(AbstractPolicy):
 
     def __repr__(self) -> str:
         H, S, A = self.shape
-        return f"MarkovPolicy({H} steps, {S} states, {A} actions, randomised)"
+        return f"MarkovPolicy({'stationary' if self.stationary else f'{H} steps'}, {S} states, {A} actions, randomised)"
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DeterministicPolicy(AbstractPolicy):
-    """One action per step and state, as in a plan."""
+    """One action per step and state, as in a plan; of a stationary one the same at every step."""
 
     __repr__ = describe_briefly
 
     actions: Int[np.ndarray, "H S"]
     num_actions: int
+    stationary: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -97,7 +101,8 @@ class DeterministicPolicy(AbstractPolicy):
 
     def at(self, h: int) -> Float[np.ndarray, "S A"]:
         """Return the policy as probabilities, at one step."""
-        return np.asarray(self.actions[h][:, None] == np.arange(self.num_actions), dtype=np.float64)
+        chosen = self.actions[0 if self.stationary else h]
+        return np.asarray(chosen[:, None] == np.arange(self.num_actions), dtype=np.float64)
 
     @property
     def table(self) -> Float[np.ndarray, "H S A"]:
@@ -108,6 +113,8 @@ class DeterministicPolicy(AbstractPolicy):
         """Start an episode; nothing is random."""
         del rng
         H, S, _ = self.shape
+        if self.stationary:
+            return Actor(lambda h, s, memory: (int(self.actions[0, s]), memory), None, sys.maxsize, S)
         return Actor(lambda h, s, memory: (int(self.actions[h, s]), memory), None, H, S)
 
     def most_likely(self) -> "DeterministicPolicy":
