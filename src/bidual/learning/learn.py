@@ -1,16 +1,18 @@
 """`learn`: explore an environment, compute policies from the learned model, and certify them."""
 
+import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bidual._base.deadline import NEVER, Deadline, read_clock
 from bidual._base.errors import EnvError, ProblemError, RunError
 from bidual._base.keys import check_seed
 from bidual.learning.callbacks import AbstractCallback, StopWhen
+from bidual.learning.failures import attach_state, attach_state_to_any
 from bidual.learning.learned import Learned, LearnProgress, assign_to_variables
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
@@ -75,7 +77,8 @@ def learn(
         explorer: the choice of the policies to run; by default optimistic ones and posterior samples in turn.
         evaluation: the number of fresh episodes to evaluate the returned policy on; by default a third of `episodes`.
         stop_when: the certificate that stops learning early, as in ``bd.stop_when(gap=0.05)``; a callback, too.
-        time_limit: seconds after which learning stops.
+        time_limit: seconds for the whole call: learning stops when three quarters of them are over, and in the rest the
+            policy is computed, evaluated and bounded, on fewer episodes if need be. At least one episode is run.
         progress: a function that displays a `LearnProgress`, called by the clock; it cannot stop anything.
         callback: an object, or several, of `bd.callbacks`, which see every episode and every bound, and can stop.
         state: the state of an earlier call to resume from: the `state` of an `EnvError`, of a `RunError`, or of the
@@ -91,23 +94,24 @@ def learn(
     """
     check_counts(episodes, evaluation, time_limit, batch)
     _check_kinds(explorer, stop_when, state)
+    deadline = Deadline.after(time_limit)
     watching = watch(callback, stop_when, progress)
     with _keep_for_interrupts(state):
         env = number_states(env, problem, states, states_limit)
         setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
         first = start_learn_state(setup)
     count = _choose_evaluation(episodes) if evaluation is None else evaluation
-    plan = _Plan(episodes, count, batch, time_limit, watching)
+    plan = _Plan(episodes, count, batch, watching, deadline.after_share(_LEARNING))
     if run is None:
         learn_state = first if state is None else resume_learn_state(state, setup)
-        return _run(Learner(setup, learn_state, None), plan, None)
+        return _run(Learner(setup, learn_state, None, deadline=deadline), plan, None)
     if state is not None:
         raise ProblemError("state and run are two places to go on from: give one of them")
     folder = run if isinstance(run, Folder) else Folder(run)
     with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
         # The run's own settings were compared, so that a state of an earlier version is about this problem too.
         stored = replace(writer.learn_state, identity=first.identity)
-        return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes), plan, writer)
+        return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes, deadline), plan, writer)
 
 
 def finish(
@@ -152,7 +156,7 @@ def finish(
         if stored is None or not stored.episodes:
             raise RunError(f"the run in {folder} has no episode to conclude from: resume it (--resume, resume=True)")
         count = _choose_evaluation(stored.episodes) if evaluation is None else evaluation
-        plan = _Plan(stored.episodes, count, batch, None, watch(None, stop_when))
+        plan = _Plan(stored.episodes, count, batch, watch(None, stop_when))
         stored = replace(stored, identity=first.identity)
         if writer is None:
             return replace(_conclude(Learner(setup, stored, None), plan), task=task)
@@ -164,6 +168,8 @@ def finish(
         return conclude(writer.learn_state, writer)
 
 
+_LEARNING = 0.75  # of the time limit; the rest is for the conclusion
+_REPORTING = 0.2  # of the time that is left for learning, at most, for bounds on the way
 _FIRST_SOLUTION = 100  # episodes before which no policy is worth its evaluation
 
 
@@ -173,8 +179,8 @@ class _Plan(NamedTuple):
     episodes: int
     evaluation: int
     batch: int
-    time_limit: float | None
     watch: Watch
+    deadline: Deadline = NEVER  # of learning
 
 
 @contextmanager
@@ -195,10 +201,10 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
             writer.write_checkpoint(learner)
         solution = early or _conclude(learner, plan)
     except EnvError as error:
-        raise _attach_state(error, learner, writer) from error
+        raise attach_state(error, learner, writer) from error
     except SystemExit as error:  # an exit code of ours says what became of the run, and is not the environment's
         ended = EnvError(f"the environment ended the program ({error!r}): correct it, it must raise an error instead")
-        raise _attach_state(ended, learner, writer) from error
+        raise attach_state(ended, learner, writer) from error
     except RunError as error:
         error.state = error.state or learner.learn_state()
         raise
@@ -208,7 +214,7 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
             writer.write_checkpoint(learner, "stopped")
         raise
     except CallbackFailed as failed:
-        raise _keep_for_callback(failed.error, learner, writer) from failed.error.__cause__
+        raise attach_state_to_any(failed.error, learner, writer) from failed.error.__cause__
     if writer is not None:
         solution = writer.finish(learner, replace(solution, task=writer.manifest["task"]))
     return assign_to_variables(solution)
@@ -216,18 +222,20 @@ def _run(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned:
 
 def _explore(learner: Learner, plan: _Plan, writer: RunWriter | None) -> Learned | None:
     """Run episodes until they are used up, the time is over, or a callback stops; return the solution it stops with."""
-    setup, started = learner.setup, time.perf_counter()
+    setup, pace = learner.setup, math.inf
     turns = vpdpo(setup.program, setup.env, setup.explorer, learner.state.loop, seed=setup.seed, batch=plan.batch)
     stops, early = _report_if_due(learner, plan)
     restored = writer.folder if writer is not None and learner.state.episodes else None
     while not stops and learner.state.episodes < plan.episodes:
+        started = read_clock()
         with blame_checkpoint(restored):
             turn, restored = next(turns), None
         learner.take(turn)
+        pace = min(pace, read_clock() - started)  # of the quickest turn: others compile, or replan
         if writer is not None:
             writer.keep_up(learner)
         stops = plan.watch.see_episodes(setup, turn)
-        if stops or (plan.time_limit is not None and time.perf_counter() - started > plan.time_limit):
+        if stops or plan.deadline.left <= pace:
             break
         stops, early = _report_if_due(learner, plan)
     return early
@@ -242,7 +250,7 @@ def _report_if_due(learner: Learner, plan: _Plan) -> tuple[bool, Learned | None]
         if learner.update_is_due():
             plan.watch.show(learner.current_progress())
         return False, None
-    stops = plan.watch.see_progress(learner.report_progress())
+    stops = plan.watch.see_progress(learner.report_progress(plan.deadline.after_share(_REPORTING)))
     if stops or done < _FIRST_SOLUTION or not plan.watch.needs_solutions:
         return stops, None
     solution = learner.conclude(_choose_evaluation(done), plan.watch.gap)
@@ -251,7 +259,7 @@ def _report_if_due(learner: Learner, plan: _Plan) -> tuple[bool, Learned | None]
 
 
 def _conclude(learner: Learner, plan: _Plan) -> Learned:
-    plan.watch.see_progress(learner.report_progress())
+    plan.watch.see_progress(learner.report_progress(plan.deadline))
     solution = learner.conclude(plan.evaluation, plan.watch.gap)
     plan.watch.see_solution(solution)
     return solution
@@ -270,28 +278,3 @@ def _check_kinds(explorer: object, stop_when: object, state: object) -> None:
     ):
         if given is not None and not isinstance(given, kind):
             raise ProblemError(f"{name} must be {remedy}; got {given!r:.80}")
-
-
-def _attach_state(error: EnvError, learner: Learner, writer: RunWriter | None) -> EnvError:
-    """Return the error with the state to resume from, and with a message that names its place."""
-    learn_state, exit_code = learner.learn_state(), error.exit_code
-    where = "error.state holds what was learned, and learn(..., state=error.state) goes on from there"
-    if writer is not None:
-        writer.write_checkpoint(learner, "failed")
-        exit_code = RunError.exit_code
-        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed or finished"
-    extended = EnvError(f"{error}\n{learn_state.episodes} episodes before it are kept: {where}")
-    extended.state, extended.exit_code = learn_state, exit_code
-    return extended
-
-
-def _keep_for_callback(error: BaseException, learner: Learner, writer: RunWriter | None) -> BaseException:
-    """Return what a callback raised, with the state to resume from and a note that names its place."""
-    where = "error.state holds what was learned"
-    if writer is not None:
-        writer.write_checkpoint(learner, "failed")
-        where = f"the run in {writer.folder} is stored up to episode {writer.saved}, and can be resumed or finished"
-    learn_state = learner.learn_state()
-    vars(error)["state"] = learn_state
-    error.add_note(f"raised by a callback of bd.learn after {learn_state.episodes} episodes: {where}")
-    return error

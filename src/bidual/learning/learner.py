@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 
+from bidual._base.deadline import NEVER, Deadline
 from bidual._base.keys import Draw, Purpose
 from bidual.learning.learned import Learned, LearnProgress
 from bidual.learning.metrics import Metric, MetricLog, to_user_units
@@ -16,6 +17,7 @@ from bidual.learning.outputs import (
     estimate_executed,
     estimate_in_model,
     estimate_plans,
+    run_episodes_until,
     run_fresh_episodes,
 )
 from bidual.learning.session import LearnSession, drop_invalid_bounds, evaluate_policy
@@ -38,6 +40,7 @@ from bidual.storage import collect_linear_rows
 _FIRST_REPORT = 16  # bounds are computed at this many episodes, at its doubles, and at the end
 _BLOCK = 64  # episodes that are counted together: one by one takes long, and how many it is changes the last bits
 _SECONDS_BETWEEN_UPDATES = 0.2
+_PLANNING = _EVALUATING = 0.4  # of the time that is left: for the returned policy, and then for its evaluation
 
 
 class Learner:
@@ -49,9 +52,11 @@ class Learner:
         learn_state: LearnState,
         metric_log: MetricLog | None,
         collect: Collector = run_fresh_episodes,
+        deadline: Deadline = NEVER,
     ) -> None:
         self.setup, self.metric_log, self.state = _continue_numbering(setup, learn_state), metric_log, learn_state
         self._collect = collect  # fresh episodes of a policy
+        self._deadline = deadline  # of the conclusion
         self._started = time.perf_counter() - learn_state.seconds
         self._updated = time.perf_counter()
         self._resume: LearnState | None = (
@@ -98,11 +103,11 @@ class Learner:
         last = self.state.history[-1] if self.state.history else LearnProgress(0, None, None, None, 0, 0.0)
         return replace(last, episodes=self.state.episodes, plans=self.state.plans, seconds=self.seconds)
 
-    def report_progress(self) -> LearnProgress:
+    def report_progress(self, deadline: Deadline = NEVER) -> LearnProgress:
         """Compute the bounds at this moment: on all policies, and on the mixture of those run so far."""
         self._resume, self._updated = self.learn_state(), time.perf_counter()
         state, setup = self._count_batch(self.state), self.setup
-        dual_bound = setup.final.rough(setup.program, state.loop.knowledge)
+        dual_bound = setup.final.rough.within(deadline)(setup.program, state.loop.knowledge)
         best = (
             dual_bound
             if state.dual_bound is None
@@ -128,15 +133,15 @@ class Learner:
         """Return the policies, evaluated on `count` fresh episodes and certified."""
         setup, knowledge, dual_bound = self.setup, self.state.loop.knowledge, self.state.dual_bound
         assert dual_bound is not None  # bounds come before
-        returned = setup.certainty(setup.problem, knowledge, Draw(setup.seed, Purpose.PLAN, 0).generator())
+        certainty = setup.certainty.within(self._deadline.after_share(_PLANNING))
+        returned = certainty(setup.problem, knowledge, Draw(setup.seed, Purpose.PLAN, 0).generator())
         returned = returned.with_names(setup.env.names).with_numbering(setup.env.numbering)
         self.state = replace(self.state, plans=self.state.plans + returned.plans)
         estimates, knowledge = self._evaluate(returned, knowledge, count)
         state = self.state
         if count:
-            dual_bound = dual_bound.or_better(
-                setup.final(setup.program, knowledge), signals_consistent=knowledge.signals_consistent
-            )
+            last = setup.final.within(self._deadline)(setup.program, knowledge)
+            dual_bound = dual_bound.or_better(last, signals_consistent=knowledge.signals_consistent)
         after = LearnSession(
             setup, dual_bound, returned, estimates, knowledge, state.rounds, state.spent, goal, estimates
         )
@@ -207,9 +212,15 @@ class Learner:
         if count == 0:
             return estimate_in_model(self.setup.program, returned.embedding), knowledge
         first, number = self.state.spent, self.state.rounds + 1
-        self.state = replace(self.state, rounds=number, spent=first + count)
-        episodes = self._collect(self.setup.env, returned.policy, self.setup.seed, first, count)
-        return evaluate_policy(self.setup, returned.policy, knowledge, number, episodes)
+        given = self.setup.env, returned.policy, self.setup.seed
+        if self._deadline.exists:
+            extent, deadline = range(first, first + count), self._deadline.after_share(_EVALUATING)
+            episodes = run_episodes_until(self._collect, *given, extent, deadline)
+        else:
+            episodes = self._collect(*given, first, count)
+        self.state = replace(self.state, rounds=number, spent=first + len(episodes))
+        cut = len(episodes) < count
+        return evaluate_policy(self.setup, returned.policy, knowledge, number, episodes, uniform=cut)
 
     def _count_batch(self, state: LearnState) -> LearnState:
         """Count the pending episodes of a state, and log their values."""

@@ -42,11 +42,21 @@ def drop_invalid_bounds(history: Sequence[LearnProgress], knowledge: AbstractKno
 
 
 def evaluate_policy(
-    setup: LearnSetup, policy: AbstractPolicy, knowledge: AbstractKnowledge, number: int, episodes: Sequence[Episode]
+    setup: LearnSetup,
+    policy: AbstractPolicy,
+    knowledge: AbstractKnowledge,
+    number: int,
+    episodes: Sequence[Episode],
+    *,
+    uniform: bool = False,
 ) -> tuple[Estimates, AbstractKnowledge]:
-    """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for."""
+    """Evaluate a policy on fresh episodes, and learn from them too: the set holds whatever the episodes are for.
+
+    `uniform` where their number was not fixed beforehand.
+    """
     knowledge = knowledge.update(*episodes)
-    estimates = estimate_policy(setup.program, setup.linear, episodes, setup.corners, setup.split, number)
+    given = setup.program, setup.linear, episodes, setup.corners, setup.split, number
+    estimates = estimate_policy(*given, uniform=uniform)
     own = tuple(replace(seen, policy=digest_policy(policy)) for seen in estimates.rounds)
     return replace(estimates, rounds=own), knowledge
 

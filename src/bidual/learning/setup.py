@@ -1,6 +1,5 @@
 """Set-up of a run of `learn`: problem, environment and model brought together and checked."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, final
@@ -16,8 +15,8 @@ from bidual.learning.outputs import (
     Estimates,
     FinalBound,
     Functionals,
+    PolicySolver,
     Regulated,
-    ReturnedPolicy,
     collect_functionals,
     construct_corners,
 )
@@ -69,9 +68,7 @@ class LearnSetup:
     corners: Corners | None  # of the functionals that are curved
     split: Split
     seed: int
-    certainty: Callable[[Problem, Any, np.random.Generator], ReturnedPolicy] = field(
-        default_factory=CertaintyEquivalent
-    )
+    certainty: PolicySolver = field(default_factory=CertaintyEquivalent)
     final: FinalBound = field(default_factory=FinalBound)
 
     @property

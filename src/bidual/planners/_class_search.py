@@ -12,13 +12,13 @@ least as large in every state is left out (`Frontier`), which leaves few where c
 
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.deadline import NEVER, Deadline
 from bidual.models import Layout, Plausible
 from bidual.planners._base import AbstractPlanner, Plan
 from bidual.planners._class_steps import ClassSteps
@@ -46,12 +46,12 @@ class ClassSearch(AbstractPlanner[Plausible]):
     Args:
         nodes: number of partial combinations that branch and bound may extend.
         combinations: largest number of combinations that are enumerated.
-        time_limit: seconds after which branch and bound ends too; results then depend on the machine.
+        deadline: the moment at which branch and bound ends too; results then depend on the machine.
     """
 
     nodes: int = 0
     combinations: int = 10_000
-    time_limit: float | None = None
+    deadline: Deadline = NEVER
 
     def __call__(self, model: Plausible, psi: Layout, theta: Float[np.ndarray, "H d"]) -> Plan:
         """Search for the cheapest combination, and return the best policy under it."""
@@ -73,10 +73,9 @@ class ClassSearch(AbstractPlanner[Plausible]):
             (descend_coordinates(steps, first) for first in _choose_starts(steps)), key=lambda pair: pair[1]
         )
         room = steps.room(lower, upper)
-        if upper - lower <= room or not self.nodes:
+        if upper - lower <= room or not self.nodes or self.deadline.passed:
             return ClassPlan(min(lower, upper), upper, upper - lower <= room, combination, 0)
-        until = None if self.time_limit is None else time.perf_counter() + self.time_limit
-        return search_branches(steps, combination, upper, self.nodes, until)
+        return search_branches(steps, combination, upper, self.nodes, self.deadline)
 
 
 def enumerate_combinations(steps: ClassSteps) -> ClassPlan:
@@ -127,7 +126,7 @@ _Node = tuple[float, int, int, np.ndarray, tuple[int, ...]]  # bound, number, st
 
 
 def search_branches(
-    steps: ClassSteps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, until: float | None
+    steps: ClassSteps, combination: Int[np.ndarray, "H"], upper: float, nodes: int, deadline: Deadline
 ) -> ClassPlan:
     """Run branch and bound: members fixed from the last step backwards, the rest relaxed, the least bound first."""
     root = np.zeros(steps.S)
@@ -136,7 +135,7 @@ def search_branches(
     frontiers = [Frontier(steps.S) for _ in range(steps.horizon)]
     extended = 0
     while open_ and upper - open_[0][0] > steps.room(upper):
-        if extended >= nodes or (until is not None and time.perf_counter() > until):
+        if extended >= nodes or deadline.passed:
             return ClassPlan(min(open_[0][0], upper), upper, False, combination, extended)
         bound, _, h, V, fixed = heapq.heappop(open_)
         extended += 1

@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bidual._base.deadline import NEVER, Deadline
 from bidual._base.types import place_on_device
 from bidual.models import Known, Latents, Layout, Plausible, Rectangular
 from bidual.planners._backward_induction import BackwardInduction
@@ -82,8 +83,10 @@ def _build_known(model: Latents, law: Float[np.ndarray, "H S A S"]) -> Known:
     )
 
 
-def choose_optimistic_planner(model: Rectangular | Plausible | Latents, nodes: int = 0) -> AbstractPlanner[Any]:
-    """Return the optimistic planner for a model; `nodes` limits the search where the minimum is hard."""
+def choose_optimistic_planner(
+    model: Rectangular | Plausible | Latents, nodes: int = 0, deadline: Deadline = NEVER
+) -> AbstractPlanner[Any]:
+    """Return the optimistic planner for a model; `nodes` and `deadline` limit the search where the minimum is hard."""
     if isinstance(model, Latents):
         return UnseenOptimism()
-    return ClassSearch(nodes) if isinstance(model, Plausible) else ExtendedValueIteration()
+    return ClassSearch(nodes, deadline=deadline) if isinstance(model, Plausible) else ExtendedValueIteration()

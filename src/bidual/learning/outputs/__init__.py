@@ -2,7 +2,7 @@
 
 from bidual.certificate import Estimates
 from bidual.learning.outputs._bound import DualBound, FinalBound
-from bidual.learning.outputs._certainty import CertaintyEquivalent, ReturnedPolicy
+from bidual.learning.outputs._certainty import CertaintyEquivalent, PolicySolver, ReturnedPolicy
 from bidual.learning.outputs._functionals import (
     Collector,
     Corners,
@@ -13,6 +13,7 @@ from bidual.learning.outputs._functionals import (
     estimate_in_model,
     estimate_policy,
     list_spans,
+    run_episodes_until,
     run_fresh_episodes,
 )
 from bidual.learning.outputs._plans import estimate_plans

@@ -3,13 +3,13 @@
 Values from the way there would be looser: the set is smallest at the end.
 """
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from bidual._base.deadline import Deadline
 from bidual.certificate import Record, lower_bound
 from bidual.dual import Duals, FullyCorrective, Reply
 from bidual.loop.primal_dual import Iteration, primal_dual, run_corrective
@@ -64,6 +64,10 @@ class FinalBound:
         """Looser settings for bounds on the way: any multipliers prove one; curved problems converge slowly."""
         return FinalBound(5 * self.gap, self.max_plans, 0.1 * self.time_limit)
 
+    def within(self, deadline: Deadline) -> "FinalBound":
+        """Return the same with no more time than there is until a moment; at least one plan is made."""
+        return replace(self, time_limit=min(self.time_limit, deadline.left))
+
     def __call__(self, program: AbstractProgram, knowledge: AbstractKnowledge) -> DualBound:
         """Solve, and derive the bound from the multipliers with the checker."""
         return knowledge.final_bound(self, program)
@@ -76,7 +80,8 @@ class FinalBound:
         """Return the bound over all laws of numbered states that may be true."""
         possible = knowledge.confidence_set
         assert not isinstance(possible, Latents)  # which certify nothing
-        duals, plans = self._solve(_choose_loop(program, knowledge))
+        deadline = Deadline.after(self.time_limit)
+        duals, plans = self._solve(_choose_loop(program, knowledge, deadline), deadline)
         if duals.conflict.value > TOLERANCE:
             record = record_of(program, duals.conflict, 0.0)
             conflict = lower_bound(program, record, possible, knowledge.pieces)
@@ -94,7 +99,7 @@ class FinalBound:
         if laws is None or program.linear is None:
             return nothing
         loop = primal_dual(program.linear, knowledge.stage, laws, RiccatiOptimist(), FullyCorrective())
-        duals, plans = self._solve(loop)
+        duals, plans = self._solve(loop, Deadline.after(self.time_limit))
         if not np.isfinite(duals.optimum.value):
             return nothing._replace(plans=plans)
         record = record_of(program, duals.optimum, 1.0)
@@ -103,28 +108,27 @@ class FinalBound:
             return nothing._replace(plans=plans)
         return DualBound(lower, None, record, None, plans, knowledge)
 
-    def _solve(self, loop: Iterator[Iteration[Any]]) -> tuple[Duals[Any], int]:
+    def _solve(self, loop: Iterator[Iteration[Any]], deadline: Deadline) -> tuple[Duals[Any], int]:
         """Run a loop until its bounds close, prove a conflict or the time is over; return the duals and the plans."""
-        started, turn = time.perf_counter(), None
+        turn = None
         for turn in loop:
             duals = turn.duals
             bound = duals.optimum.value
             closed = duals.feasible and duals.f - bound <= self.gap * max(1.0, abs(duals.f))
             clash = not duals.feasible and duals.conflict.value > TOLERANCE
-            late = time.perf_counter() - started > self.time_limit
             # A master that fails asks for the uniform policy, which it has already: it will not do better.
-            if closed or clash or duals.stalled or duals.soft or turn.number >= self.max_plans or late:
+            if closed or clash or duals.stalled or duals.soft or turn.number >= self.max_plans or deadline.passed:
                 break
         assert turn is not None  # the loop has no end of its own
         return turn.duals, turn.number
 
 
-def _choose_loop(program: AbstractProgram, knowledge: AbstractCounted) -> Iterator[Iteration[Any]]:
+def _choose_loop(program: AbstractProgram, knowledge: AbstractCounted, deadline: Deadline) -> Iterator[Iteration[Any]]:
     """Choose the corrective loop for the program, over the confidence set."""
     psi, model, planner = (
         knowledge.layout,
         knowledge.confidence_set,
-        choose_optimistic_planner(knowledge.confidence_set, _NODES),
+        choose_optimistic_planner(knowledge.confidence_set, _NODES, deadline),
     )
     known = () if program.curved is None else _start_uniform(program.curved, knowledge)
     return run_corrective(program, psi, model, planner, known)

@@ -7,11 +7,12 @@ one and a half posterior standard deviations, but never by more than 15 percent,
 
 import time
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.deadline import NEVER, Deadline
 from bidual._base.names import UNNAMED, Names
 from bidual.certificate import Record, read_multipliers
 from bidual.certificate.rounding import with_rounding
@@ -29,6 +30,7 @@ from bidual.world.policies import embedding as embedding_of
 from bidual.world.policies import visits as visits_of
 
 _HALVINGS = 4  # of the tightening, before it is given up
+_LEAST = 1e-9  # seconds of a search, which makes a plan in any case
 _STEEP = 4.0  # times the cost that the prices of the limits predict: caution may cost no more
 
 
@@ -57,6 +59,19 @@ class ReturnedPolicy(NamedTuple):
         return self._replace(policy=self.policy.with_numbering(numbering))
 
 
+@runtime_checkable
+class PolicySolver(Protocol):
+    """The settings and the way to compute the returned policy."""
+
+    def __call__(self, problem: Problem, knowledge: Any, rng: np.random.Generator) -> ReturnedPolicy:  # noqa: ANN401
+        """Compute the policy from what is known."""
+        ...
+
+    def within(self, deadline: Deadline) -> "PolicySolver":
+        """Return the same with a moment at which it ends."""
+        ...
+
+
 @final
 @dataclass(frozen=True)
 class CertaintyEquivalent:
@@ -69,6 +84,7 @@ class CertaintyEquivalent:
         draws: of models from the posterior, to measure the deviations.
         gap: to which the problem in the smoothed model is solved.
         time_limit: seconds for each of the two solves.
+        deadline: the moment at which the last of them ends.
     """
 
     deviations: float = 1.5
@@ -76,6 +92,7 @@ class CertaintyEquivalent:
     draws: int = 32
     gap: float = 1e-5
     time_limit: float = 30.0
+    deadline: Deadline = NEVER
 
     def __call__(self, problem: Problem, knowledge: AbstractCounted, rng: np.random.Generator) -> ReturnedPolicy:
         """Solve, estimate the uncertainty of the constraints, tighten them and solve again."""
@@ -89,7 +106,7 @@ class CertaintyEquivalent:
             return returned
         rooms = self._rooms(problem, program, knowledge, table, found, rng)
         for _ in range(_HALVINGS):
-            if not rooms.any():
+            if not rooms.any() or self.deadline.passed:
                 break
             strict = self._search(problem, tighten(problem, program, rooms), instance)
             if strict.duals.feasible and _is_worth_it(found, strict, returned.gamma, rooms):
@@ -97,9 +114,14 @@ class CertaintyEquivalent:
             rooms = rooms / 2
         return returned
 
+    def within(self, deadline: Deadline) -> "CertaintyEquivalent":
+        """Return the same with a moment at which it ends; at least one plan is made."""
+        return replace(self, deadline=deadline)
+
     def _search(self, problem: Problem, program: AbstractProgram, instance: Instance) -> Search:
         compiled = CompiledProblem(program, problem.lines(), problem.maximises, problem.embedding.total)
-        return search(compiled, instance, SolveOptions(self.gap, time_limit=self.time_limit), (), time.perf_counter())
+        seconds = max(self.deadline.within(self.time_limit).left, _LEAST)
+        return search(compiled, instance, SolveOptions(self.gap, time_limit=seconds), (), time.perf_counter())
 
     def _rooms(
         self,

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from bidual._base.deadline import Deadline, read_clock
 from bidual._base.keys import Draw, Purpose
 from bidual._base.types import Episode
 from bidual.certificate import (
@@ -141,6 +142,20 @@ def run_fresh_episodes(
     return env.collect_many(policy, [Draw(seed, Purpose.EVALUATE, number) for number in range(first, first + count)])
 
 
+def run_episodes_until(
+    collect: Collector, env: AbstractEnvironment, policy: AbstractPolicy, seed: int, extent: range, deadline: Deadline
+) -> list[Episode]:
+    """Run fresh episodes until a moment, in ever larger batches that are expected to fit: at least one."""
+    episodes, size = [], env.simultaneous
+    while extent and size:
+        started, size = read_clock(), min(size, len(extent))
+        episodes += collect(env, policy, seed, extent.start, size)
+        extent, took = extent[size:], read_clock() - started
+        fits = len(extent) if took <= 0 else int(min(deadline.left / took * size, len(extent)))
+        size = min(4 * size, fits)
+    return episodes
+
+
 def estimate_policy(
     program: AbstractProgram,
     linear: Functionals,
@@ -148,14 +163,17 @@ def estimate_policy(
     corners: Corners | None,
     split: Split | Alone,
     number: int,
+    *,
+    uniform: bool = False,
 ) -> Estimates:
-    """Compute estimates from fresh episodes of one policy, in evaluation round `number`."""
+    """Compute estimates from fresh episodes of one policy, in evaluation round `number`; `uniform` for any number."""
     curved = linear.numbers.size < 1 + program.equality.size
     seen = Round(
         number=number,
         values=linear.payments(episodes),
         image=None if corners is None else corners.payments(episodes),
         embedding=average_embedding(linear.payments.pieces, episodes) if curved else None,
+        uniform=uniform,
     )
     return estimate_round(program, list_spans(linear), None if corners is None else corners.spans, split, seen)
 

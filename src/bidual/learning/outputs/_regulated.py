@@ -5,12 +5,13 @@ solved again: a mixture that just keeps a limit in the estimate breaks it in abo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bidual._base.deadline import NEVER, Deadline
 from bidual._base.keys import Draw, Purpose
 from bidual.certificate.rounding import with_sampled_resolution
 from bidual.dual import Duals, Reply
@@ -46,6 +47,7 @@ class Regulated:
         deviations: by how many standard deviations limits are tightened: of the posterior and of rollouts together.
         most: the largest share of a limit's size that it is tightened by. A limit of 0 stays.
         draws: of dynamics from the posterior, to measure the deviations.
+        deadline: the moment after which no further plan is made, and limits stay as they are.
     """
 
     sampler: AbstractSearch
@@ -55,6 +57,7 @@ class Regulated:
     deviations: float = 1.5
     most: float = 0.15
     draws: int = 8
+    deadline: Deadline = NEVER
 
     def __call__(self, problem: Problem, knowledge: ControlKnowledge, rng: np.random.Generator) -> ReturnedPolicy:
         """Solve in the estimate, estimate the uncertainty of the constraints, tighten them and solve again."""
@@ -62,7 +65,8 @@ class Regulated:
         draw = Draw(int(rng.integers(2**31)), Purpose.PLAN, 0)
         found = self._solve(program, knowledge, draw, ())
         plans = len(found.replies)
-        rooms = self._rooms(problem, program, knowledge, found, draw, rng) if problem.limits else np.zeros(0)
+        tightened = problem.limits and not self.deadline.passed
+        rooms = self._rooms(problem, program, knowledge, found, draw, rng) if tightened else np.zeros(0)
         if found.duals.feasible and rooms.any():
             strict = self._solve(tighten(problem, program, rooms), knowledge, draw, found.replies)
             plans = len(strict.replies)
@@ -78,6 +82,10 @@ class Regulated:
             plans=plans,
             auxiliary=duals.auxiliary,
         )
+
+    def within(self, deadline: Deadline) -> "Regulated":
+        """Return the same with a moment at which it ends; at least one plan is made."""
+        return replace(self, deadline=deadline)
 
     def _solve(
         self,
@@ -96,7 +104,8 @@ class Regulated:
             duals = turn.duals
             replies += [] if turn.reply is None else [turn.reply]
             # Soft plans are requested where the master fails: sampling has none, so the mixture so far is taken.
-            if duals.soft or duals.stalled or len(replies) >= len(known) + self.max_plans:
+            full = len(replies) >= len(known) + self.max_plans or self.deadline.passed
+            if duals.soft or duals.stalled or full:
                 break
         assert duals is not None  # the loop turns at least once
         return _mix(replies, duals)
