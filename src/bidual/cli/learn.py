@@ -109,9 +109,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--per-step", action="store_true", help="count every step of an episode apart, because the law changes with it"
     )
     parser.add_argument("--history", type=Path, metavar="FILE.csv", help="write bounds, regret and violation over time")
-    parser.add_argument(
-        "--time-limit", type=float, metavar="S", help="end within so many seconds, bounds included"
-    )
+    parser.add_argument("--time-limit", type=float, metavar="S", help="end within so many seconds, bounds included")
     parser.add_argument(
         "--require-certificate", action="store_true", help="exit code 4 unless the policy is shown to be feasible"
     )
