@@ -5,6 +5,7 @@ from bidual.models._declaration import AbstractDeclaration as Declaration
 from bidual.models._declaration import EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known, known, known_for_next_solve
+from bidual.models._lists import Law
 from bidual.models._stationary import Stationary, stationary
 from bidual.models.classes._collection import COLLECTIONS
 from bidual.models.classes._factors import Factors, check_laws, list_class_support

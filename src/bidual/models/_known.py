@@ -14,8 +14,9 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from bidual._base.brief import describe_briefly
-from bidual._base.types import DeviceArray, float64, place_on_device, select_step
+from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models._base import AbstractModel, Layout
+from bidual.models._lists import Law, Tail, build_kernels, cut_lists
 from bidual.problem.features import Psi
 from bidual.world.mdp import TabularMDP, find_reachable
 from bidual.world.policies import DeterministicPolicy
@@ -37,6 +38,12 @@ class Known(AbstractModel):
     initial: Float[DeviceArray, "R"]
     kept: Int[np.ndarray, "R"]
     fallback: Int[np.ndarray, "S"]
+    tail: Tail | None = None  # successors beyond the width of the lists
+
+    @property
+    def law(self) -> Law:
+        """The law as compiled code takes it."""
+        return Law(self.states, self.probabilities, self.tail)
 
     @property
     def in_main_memory(self) -> bool:
@@ -46,21 +53,7 @@ class Known(AbstractModel):
     @cached_property
     def kernels(self) -> tuple[sp.csr_array, ...]:
         """The law of every step, or the one law of all steps, as sparse (A R, R) matrices."""
-        states, probabilities = np.asarray(self.states), np.asarray(self.probabilities)
-        K, A, R = states.shape[1:]
-        rows = np.arange(A * R + 1) * K
-        # Copied, for the lists of a row are K apart in the planner's layout and side by side here.
-        return tuple(
-            sp.csr_array(
-                (
-                    select_step(probabilities, h).reshape(K, A * R).T.ravel(),
-                    select_step(states, h).reshape(K, A * R).T.ravel(),
-                    rows,
-                ),
-                shape=(A * R, R),
-            )
-            for h in range(max(len(states), len(probabilities)))
-        )
+        return build_kernels(self.law)
 
     def restrict(self, psi: Psi) -> Layout:
         """Return features over the reachable states."""
@@ -90,11 +83,14 @@ def known(mdp: TabularMDP) -> Known:
 def known_for_next_solve(mdp: TabularMDP) -> Known:
     """Return the same, kept with `mdp`; the first time in main memory, if compiling would take longer than solving."""
     memory = mdp.memory
-    if _COMPILED in memory or mdp.successors.states.size > _WORTH_COMPILING or _FIRST in memory:
-        model = memory.get(_COMPILED, lambda: _place(memory.get(_FIRST, lambda: _lay_out(mdp))))
-        memory.forget(_FIRST)
-        return model
-    return memory.get(_FIRST, lambda: _lay_out(mdp))
+    if _COMPILED in memory:
+        return memory.get(_COMPILED, lambda: known(mdp))
+    again = _FIRST in memory
+    first = memory.get(_FIRST, lambda: _lay_out(mdp))
+    if not again and mdp.successors.states.size <= _WORTH_COMPILING:
+        return first
+    memory.forget(_FIRST)
+    return memory.get(_COMPILED, lambda: _place(first))
 
 
 def _lay_out(mdp: TabularMDP) -> Known:
@@ -109,15 +105,17 @@ def _lay_out(mdp: TabularMDP) -> Known:
         number[kept] = np.arange(kept.size, dtype=np.int32)
         states, probabilities, allowed = number[states[:, kept]], probabilities[:, kept], allowed[kept]
     mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
-    arrays: tuple[Any, ...] = (_to_planner_order(states), _to_planner_order(probabilities), mask, mdp.initial[kept])
-    return Known(*arrays, kept=kept, fallback=np.argmax(lists.allowed, axis=1))
+    law = cut_lists(_to_planner_order(states), _to_planner_order(probabilities), allowed.T)
+    fallback = np.argmax(lists.allowed, axis=1)
+    arrays: tuple[Any, ...] = (law.states, law.probabilities, mask, mdp.initial[kept])
+    return Known(*arrays, kept=kept, fallback=fallback, tail=law.tail)
 
 
 @float64
 def _place(model: Known) -> Known:
     """Place a model on the device of compiled code."""
-    arrays = (model.states, model.probabilities, model.allowed, model.initial)
-    return Known(*jax.device_put(arrays), kept=model.kept, fallback=model.fallback)
+    *arrays, tail = jax.device_put((model.states, model.probabilities, model.allowed, model.initial, model.tail))
+    return Known(*arrays, kept=model.kept, fallback=model.fallback, tail=tail)
 
 
 def _to_planner_order(lists: np.ndarray) -> np.ndarray:

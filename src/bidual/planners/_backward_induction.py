@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bidual._base.types import float64, select_step
-from bidual.models import Known, Layout
+from bidual.models import Known, Law, Layout
 from bidual.planners._base import AbstractSoftPlanner, Plan
 from bidual.planners._passes import Cost, arrive, compute_stage_cost, expect_next, select_actions
 
@@ -43,8 +43,8 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
     def with_embedding(self, model: Known, psi: Layout, plan: Plan) -> Plan:
         """Return a plan of which only actions and image are known with its embedding, by one forward pass."""
         cost = Cost(*psi.cost(np.zeros((len(plan.embedding), psi.psi.dimension))))
-        states, probabilities, _, initial, signals = _take_arrays(model, psi)
-        embedding = psi.embedding(*_expect(states, probabilities, initial, signals, cost, plan.actions))
+        law, _, initial, signals = _take_arrays(model, psi)
+        embedding = psi.embedding(*_expect(law, initial, signals, cost, plan.actions))
         return replace(plan, embedding=embedding, image=None)
 
     @float64
@@ -64,13 +64,12 @@ class BackwardInduction(AbstractSoftPlanner[Known]):
             policy, visits, _ = run_soft_pass(*_take_arrays(model, psi), Cost(*psi.cost(plan.soft_cost)))
             return np.asarray(policy * visits[:, None])
         assert plan.actions is not None  # a plan has actions or a soft cost
-        return np.asarray(_follow(model.states, model.probabilities, model.initial, plan.actions))
+        return np.asarray(_follow(model.law, model.initial, plan.actions))
 
 
 @jax.jit
 def _plan(
-    states: Int[Array, "next K A R"],
-    probabilities: Float[Array, "law K A R"],
+    law: Law,
     allowed: Bool[Array, "A R"] | None,
     initial: Float[Array, "R"],
     psi: Float[Array, "steps d A R"],
@@ -81,19 +80,18 @@ def _plan(
     label = jnp.int8 if psi.shape[2] <= 127 else jnp.int32
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Int[Array, "R"]]:
-        Q = compute_stage_cost(psi, cost, h) + expect_next(select_step(probabilities, h), select_step(states, h), V)
+        Q = compute_stage_cost(psi, cost, h) + expect_next(law, h, V)
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         return jnp.min(Q, axis=0), jnp.argmin(Q, axis=0).astype(label)
 
     _, actions = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)
-    return actions, *_expect(states, probabilities, initial, psi, cost, actions)
+    return actions, *_expect(law, initial, psi, cost, actions)
 
 
 @jax.jit
 def _expect(
-    states: Int[Array, "next K A R"],
-    probabilities: Float[Array, "law K A R"],
+    law: Law,
     initial: Float[Array, "R"],
     psi: Float[Array, "steps d A R"],
     cost: Cost,
@@ -106,7 +104,7 @@ def _expect(
     ) -> tuple[Float[Array, "R"], tuple[Float[Array, "d"], Float[Array, "R"] | None, Float[Array, "A R"] | None]]:
         h, action = now
         embedding = select_actions(select_step(psi, h), action) @ mu
-        arrived = arrive(select_step(probabilities, h), select_step(states, h), action, mu)
+        arrived = arrive(law, h, action, mu)
         pairs = None
         if cost.pairs is not None:
             pairs = jnp.where(action[None] == jnp.arange(psi.shape[2], dtype=actions.dtype)[:, None], mu[None], 0.0)
@@ -118,32 +116,30 @@ def _expect(
 
 @jax.jit
 def _follow(
-    states: Int[Array, "next K A R"],
-    probabilities: Float[Array, "law K A R"],
+    law: Law,
     initial: Float[Array, "R"],
     actions: Int[Array, "H R"],
 ) -> Float[Array, "H A R"]:
     """Compute the occupancies of a deterministic policy."""
-    choices = jnp.arange(states.shape[2], dtype=actions.dtype)[:, None]
+    choices = jnp.arange(law.states.shape[2], dtype=actions.dtype)[:, None]
 
     def forward(
         mu: Float[Array, "R"], now: tuple[Int[Array, ""], Int[Array, "R"]]
     ) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
         h, action = now
-        arrived = arrive(select_step(probabilities, h), select_step(states, h), action, mu)
+        arrived = arrive(law, h, action, mu)
         return arrived, jnp.where(action[None] == choices, mu[None], 0.0)
 
     return jax.lax.scan(forward, initial, (jnp.arange(actions.shape[0]), actions))[1]
 
 
 def _take_arrays(model: Known, psi: Layout) -> tuple[Any, ...]:
-    return model.states, model.probabilities, model.allowed, model.initial, psi.signals
+    return model.law, model.allowed, model.initial, psi.signals
 
 
 @jax.jit
 def run_soft_pass(
-    states: Int[Array, "next K A R"],
-    probabilities: Float[Array, "law K A R"],
+    law: Law,
     allowed: Bool[Array, "A R"] | None,
     initial: Float[Array, "R"],
     psi: Float[Array, "steps d A R"],
@@ -154,7 +150,7 @@ def run_soft_pass(
     choices = jnp.log(float(psi.shape[2])) if allowed is None else jnp.log(jnp.sum(allowed, axis=0))
 
     def backward(V: Float[Array, "R"], h: Int[Array, ""]) -> tuple[Float[Array, "R"], Float[Array, "A R"]]:
-        Q = compute_stage_cost(psi, cost, h) + expect_next(select_step(probabilities, h), select_step(states, h), V)
+        Q = compute_stage_cost(psi, cost, h) + expect_next(law, h, V)
         if allowed is not None:
             Q = jnp.where(allowed, Q, jnp.inf)
         least = jnp.min(Q, axis=0)
@@ -172,7 +168,11 @@ def run_soft_pass(
             target, chance = one
             return total.at[target.ravel()].add((left * chance).ravel(), mode="promise_in_bounds"), None
 
-        arrived, _ = jax.lax.scan(spread, jnp.zeros_like(mu), (select_step(states, h), select_step(probabilities, h)))
+        lists = (select_step(law.states, h), select_step(law.probabilities, h))
+        arrived, _ = jax.lax.scan(spread, jnp.zeros_like(mu), lists)
+        if law.tail is not None:
+            flow = left.reshape(-1)[law.tail.cells] * law.tail.probabilities
+            arrived = arrived.at[law.tail.states].add(flow, mode="promise_in_bounds")
         return arrived, mu
 
     V, policy = jax.lax.scan(backward, jnp.zeros_like(initial), steps, reverse=True)

@@ -99,6 +99,8 @@ def _find_first(Q: Float[np.ndarray, "A R"], least: Float[np.ndarray, "R"], acti
 def _visit_chosen(model: Known, actions: Int[np.ndarray, "H R"]) -> Float[np.ndarray, "H R"]:
     """Compute the visits of a deterministic policy, forward in time."""
     H, R = actions.shape
+    if model.tail is not None:
+        return _visit_through_kernels(model, actions)
     lists, chances = np.asarray(model.states), np.asarray(model.probabilities)
     K, A = lists.shape[1:3]
     lists, chances = lists.reshape(-1, K, A * R), chances.reshape(-1, K, A * R)
@@ -109,6 +111,20 @@ def _visit_chosen(model: Known, actions: Int[np.ndarray, "H R"]) -> Float[np.nda
         flow = select_step(chances, h).take(chosen[h], axis=1)
         flow *= visits[h]
         visits[h + 1] = np.bincount(select_step(lists, h).take(chosen[h], axis=1).ravel(), flow.ravel(), minlength=R)
+    return visits
+
+
+def _visit_through_kernels(model: Known, actions: Int[np.ndarray, "H R"]) -> Float[np.ndarray, "H R"]:
+    """Compute the same where lists are cut at a width."""
+    H, R = actions.shape
+    kernels: Any = model.kernels
+    chosen = actions.astype(np.intp) * R + np.arange(R)
+    visits = np.empty((H, R))
+    visits[0] = model.initial
+    for h in range(H - 1):
+        flow = np.zeros(kernels[0].shape[0])
+        flow[chosen[h]] = visits[h]
+        visits[h + 1] = flow @ kernels[h % len(kernels)]
     return visits
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from bidual._base.brief import describe_briefly
 from bidual._base.types import DeviceArray, float64, select_step
-from bidual.models import Known, Layout
+from bidual.models import Known, Law, Layout
 from bidual.planners._base import Plan
 from bidual.planners._passes import UNROLL
 from bidual.problem.convex import AffineProgram
@@ -36,7 +36,7 @@ class Totals:
     __repr__ = describe_briefly
 
     model: Known
-    probabilities: Float[DeviceArray, "law K A R"]
+    law: Law
     signals: Float[DeviceArray, "steps d A R"]
     functionals: Num[np.ndarray, "now d"]  # the objective, and the row as imaginary part; once if equal at all steps
     horizon: int
@@ -46,7 +46,7 @@ class Totals:
         """Plan for the cost weight * objective + gamma * row; the plan has an image, and no embedding."""
         model, real = self.model, self.signals.dtype.type
         actions, total = _plan_totals(
-            (model.states, self.probabilities, model.allowed, model.initial),
+            (self.law, model.allowed, model.initial),
             self.signals,
             self.functionals,
             real(weight),
@@ -75,16 +75,21 @@ def lay_out_totals(program: AffineProgram, psi: Layout, model: Known, *, single:
     """Return the objective and the row of a program over a model, in single or double precision."""
     functionals = program.objective + (1j * program.rows[0] if program.limits.size else 0.0)
     now = 1 if psi.signals.shape[0] == 1 and np.all(functionals == functionals[0]) else len(functionals)
-    probabilities, signals = model.probabilities, psi.signals
+    law, signals = model.law, psi.signals
     if single:
-        probabilities, signals = (jnp.asarray(array, dtype=jnp.float32) for array in (probabilities, signals))
+        law, signals = jax.tree.map(_round, (law, signals))
         functionals = functionals.astype(np.complex64)
-    return Totals(model, probabilities, signals, functionals[:now], len(program.objective))
+    return Totals(model, law, signals, functionals[:now], len(program.objective))
+
+
+def _round(array: DeviceArray) -> DeviceArray:
+    """Round real numbers to single precision; states stay as they are."""
+    return jnp.asarray(array, dtype=jnp.float32) if jnp.issubdtype(array.dtype, jnp.floating) else array
 
 
 @partial(jax.jit, static_argnames=("horizon",))
 def _plan_totals(
-    law: tuple[Int[Array, "next K A R"], Float[Array, "law K A R"], Bool[Array, "A R"] | None, Float[Array, "R"]],
+    known: tuple[Law, Bool[Array, "A R"] | None, Float[Array, "R"]],
     signals: Float[Array, "steps d A R"],
     functionals: Num[Array, "now d"],
     weight: Float[Array, ""],
@@ -93,7 +98,7 @@ def _plan_totals(
     horizon: int,
 ) -> tuple[Int[Array, "H R"], Num[Array, ""]]:
     """Minimise the cost backward in time; return the actions and the totals of both functionals."""
-    states, probabilities, allowed, initial = law
+    law, allowed, initial = known
     label = jnp.int8 if signals.shape[2] <= 127 else jnp.int32
     always = _pay(signals[0], functionals[0]) if functionals.shape[0] == 1 else None
 
@@ -102,9 +107,12 @@ def _plan_totals(
     ) -> tuple[tuple[Num[Array, "R"], Num[Array, ""]], Int[Array, "R"]]:
         V, constant = after
         pay = _pay(select_step(signals, h), functionals[h]) if always is None else always
-        lists = (select_step(probabilities, h), select_step(states, h))
+        lists = (select_step(law.probabilities, h), select_step(law.states, h))
         # List by list, as in `expect_next`.
         Q, _ = jax.lax.scan(lambda sum_, list_: (sum_ + _scale(list_[0], V[list_[1]]), None), pay, lists)
+        if law.tail is not None:
+            beyond = _scale(law.tail.probabilities, V[law.tail.states])
+            Q = Q.reshape(-1).at[law.tail.cells].add(beyond, indices_are_sorted=True).reshape(Q.shape)
         cost = weight * Q.real + gamma * Q.imag if jnp.iscomplexobj(Q) else Q
         if allowed is not None:
             cost = jnp.where(allowed, cost, jnp.inf)
