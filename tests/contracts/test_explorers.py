@@ -18,6 +18,7 @@ from bidual.loop.explorers import (
     AbstractReplanning,
     Alternating,
     Always,
+    Conic,
     Controls,
     Corrective,
     EpsilonGreedy,
@@ -33,6 +34,7 @@ from bidual.loop.explorers import (
     Thompson,
 )
 from bidual.loop.explorers._explorers import AbstractReplanned
+from bidual.loop.explorers._linearised import choose_inner
 from bidual.loop.explorers._steps import lift_to_occupancies
 from bidual.loop.vpdpo import start_state, vpdpo
 from bidual.models import Tabular
@@ -64,6 +66,9 @@ INNERS = {
     "corrective, two plans": Corrective(max_plans=2),
     "linearised": Linearised(),
     "linearised, forgetful": Linearised(memory=1),
+    "conic": Conic(),
+    "conic, two plans": Conic(max_plans=2),
+    "conic, heuristic plans": Conic(gap=None),
 }
 
 
@@ -87,11 +92,14 @@ def _problems():
     return {
         "linear": bd.Problem(cp.Minimize(cp.sum(x.a)), limits),
         "convex": bd.Problem(cp.Minimize(cp.sum_squares(cp.sum(x, axis=0) - np.array([0.0, 2.0]))), limits),
+        "other variables": bd.Problem(
+            cp.Minimize(HIGHEST), {"t": cp.sum(x.a) <= HIGHEST, "u": 1 - cp.sum(x.b) <= HIGHEST}
+        ),
         "impossible": bd.Problem(cp.Minimize(cp.sum(x.a)), {"b": cp.sum(x.b) <= -9.0}),
     }
 
 
-LIMIT = 0.9
+LIMIT, HIGHEST = 0.9, cp.Variable(name="highest")
 PROBLEMS = _problems()
 PROGRAMS = {name: problem.program() for name, problem in PROBLEMS.items()}
 
@@ -103,7 +111,7 @@ def explorer(request):
 
 @pytest.fixture(params=PROGRAMS)
 def program(request, explorer):
-    if request.param == "convex" and isinstance(explorer, Hoeffding):
+    if request.param in ("convex", "other variables") and isinstance(explorer, Hoeffding):
         return PROGRAMS["linear"]  # that is all it is for: see below
     return PROGRAMS[request.param]
 
@@ -308,8 +316,12 @@ def inner(request):
     return INNERS[request.param]
 
 
+def _kind(inner):
+    return {Corrective: "linear", Linearised: "convex", Conic: "other variables"}[type(inner)]
+
+
 def _suited(inner):
-    return PROGRAMS["linear" if isinstance(inner, Corrective) else "convex"]
+    return PROGRAMS[_kind(inner)]
 
 
 def _worlds(knowledge):
@@ -340,17 +352,17 @@ def test_an_inner_solver_mixes_policies_over_any_model(inner):
 def test_an_inner_solver_approaches_the_optimum_of_a_model_that_stands_still(name):
     """Corrective solves at once, to 1 % of a range of about 5; the average of the others improves with every answer."""
     inner, knowledge = INNERS[name], _knowledge(30)
-    kind = "linear" if isinstance(inner, Corrective) else "convex"
+    kind = _kind(inner)
     program, mdp = PROGRAMS[kind], knowledge.smoothed_model()
     best = bd.solve(PROBLEMS[kind], mdp, gap=1e-8)
     assert best.constraints[0].price > 0.01
     model, psi = knowledge.estimate
     mixed, warm = None, inner.init(program)
-    for _ in range(1 if kind == "linear" else 40):
+    for _ in range(40 if kind == "convex" else 1):
         mixed, warm = inner(program, model, model.restrict(psi), BackwardInduction(), warm)
-    if kind == "linear":
-        rows = [program.values(embedding(mdp, psi, policy)) for policy in mixed.policies]
-        f, g = (np.tensordot(mixed.weights, np.array([row[i] for row in rows]), axes=1) for i in range(2))
+    if kind != "convex":
+        found = [embedding(mdp, psi, policy) for policy in mixed.policies]
+        f, g = program.at(np.tensordot(mixed.weights, np.array(found), axes=1))
     else:
         f, g = program.functions.values(warm.image, np.zeros(0))
     assert abs(f - best.value) <= 0.06
@@ -365,12 +377,19 @@ def test_a_mixture_is_drawn_by_its_weights():
     assert abs(np.mean([mixed.pick(rng.random()) is policies[0] for _ in range(1000)]) - 0.3) <= 5 * 0.0145
 
 
-def test_exploration_of_problems_with_other_variables_is_refused():
-    x = FEATURES.embedding(H)
-    y = cp.Variable()
-    problem = bd.Problem(cp.Minimize(cp.square(cp.sum(x.a) - y) + cp.abs(y)), {"b": cp.sum(x.b) <= y})
-    with pytest.raises(bd.ProblemError, match="other variables besides the embedding"):
-        Linearised().init(problem.program())
+def test_frank_wolfe_steps_are_for_functions_of_the_embedding_alone():
+    with pytest.raises(bd.ProblemError, match="other variables besides the embedding, which Linearised cannot"):
+        Linearised().init(PROGRAMS["other variables"])
+    assert isinstance(choose_inner(None, PROGRAMS["other variables"]), Conic)
+
+
+def test_the_second_solve_starts_with_the_multipliers_of_the_first():
+    """In a model that stands still these are nearly optimal, so that few plans are needed."""
+    inner, knowledge, program = Conic(), _knowledge(30), PROGRAMS["other variables"]
+    model, psi = knowledge.estimate
+    first, warm = inner(program, model, model.restrict(psi), BackwardInduction(), None)
+    again, _ = inner(program, model, model.restrict(psi), BackwardInduction(), warm)
+    assert again.plans <= first.plans
 
 
 # Replanning.

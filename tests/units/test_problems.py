@@ -130,11 +130,7 @@ def test_an_empty_set_is_infeasible_and_named():
 @pytest.mark.parametrize(
     ("convex_set", "names"),
     [
-        (problems.box(0, 1), ["lower", "upper"]),
-        (problems.box(lower=[0, -np.inf]), ["lower"]),
-        (problems.box(upper=[[1.0, 2.0]] * H), None),
-        (problems.ball([0, 0], 1), ["ball"]),
-        (problems.polyhedron([[1, 1]], [2]), ["faces"]),
+        (problems.polyhedron([[1, 1], [0, 1]], [2, 1]), ["faces"]),
         (problems.hull([[0, 0], [1, 1]]), ["hull", "shares", "share >= 0"]),
         (lambda v: v >= 0, ["set"]),
         (lambda v: [v >= 0, cp.sum(v) <= 1], ["set 0", "set 1"]),
@@ -142,8 +138,56 @@ def test_an_empty_set_is_infeasible_and_named():
     ],
 )
 def test_sets_name_their_constraints(convex_set, names):
-    problem = problems.feasibility(MDP, convex_set, by_step=names is None, r=R, c=C)
-    assert [limit.name for limit in problem.limits] == (names or ["upper"])
+    problem = problems.feasibility(MDP, convex_set, r=R, c=C)
+    assert [limit.name for limit in problem.limits] == names
+
+
+@pytest.mark.parametrize(
+    ("convex_set", "names"),
+    [
+        (problems.box(0, 1), ["lower", "upper"]),
+        (problems.box(lower=[0, -np.inf]), ["lower"]),
+        (problems.ball([0, 0], 1), ["ball"]),
+        (problems.polyhedron([[1, 1]], [2]), ["faces"]),
+    ],
+)
+def test_sets_are_constraints_on_a_point_too(convex_set, names):
+    v = cp.Variable(2)
+    assert list(convex_set(v)) == names
+    assert not any(problems.feasibility(MDP, convex_set, r=R, c=C).constraints)
+
+
+INSIDE = np.array([0.3, 0.4])
+
+
+@pytest.mark.parametrize("distance", ["l2", "l1", "linf", "squared"])
+@pytest.mark.parametrize(
+    "convex_set",
+    [
+        problems.box([0.5, 1.0], [2.0, 1.5]),
+        problems.box(lower=[0.5, -np.inf], upper=[np.inf, 0.1]),
+        problems.box(upper=0.2),
+        problems.box([0.0, 0.0], [1.0, 1.0]),
+        problems.ball([2.0, 1.0], 0.5),
+        problems.ball([2.0, 1.0], 0),
+        problems.ball(INSIDE, 1),
+        problems.polyhedron([[-3.0, 4.0]], [-2.0]),
+        problems.polyhedron([[-3.0, 4.0]], [5.0]),
+        problems.hull([[2.0, 3.0]]),
+    ],
+)
+def test_distances_in_closed_form_are_those_of_the_nearest_point(convex_set, distance):
+    """Clarabel's point of the set nearest to (.3, .4), to its own 1e-8."""
+    y, v = cp.Variable(2, value=INSIDE), cp.Variable(2)
+    known = convex_set.distance(y, distance)
+    if known is None:
+        assert isinstance(convex_set, type(problems.ball(0, 1))), "other balls have corners"
+        return
+    norms = {"l2": cp.norm2, "l1": cp.norm1, "linf": cp.norm_inf, "squared": cp.sum_squares}
+    members = [c for c in convex_set(v).values() if not isinstance(c, bool)]
+    least = cp.Problem(cp.Minimize(norms[distance](INSIDE - v)), members).solve(solver="CLARABEL")
+    assert known.is_dcp()
+    assert float(known.value) == pytest.approx(least, abs=1e-7)
 
 
 # Wrong in value, not in type.
@@ -186,7 +230,7 @@ BAD = [
     (lambda: problems.feasibility(MDP, lambda v: [], r=R), "gave no constraints"),
     (lambda: problems.feasibility(MDP, lambda v: [True], r=R), "plain truth value True"),
     (
-        lambda: problems.feasibility(MDP, problems.box(0, 1), limits={"upper": (C, 1.0)}, r=R),
+        lambda: problems.feasibility(MDP, problems.hull([[0], [1]]), limits={"hull": (C, 1.0)}, r=R),
         "two constraints are call",
     ),
     (lambda: problems.box(), "needs lower, upper or both"),

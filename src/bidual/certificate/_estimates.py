@@ -130,7 +130,7 @@ def estimate_round(
     claims = linear.numbers.size + (corners is not None)
     delta_lower, delta_upper = split.evaluation(seen.number, max(1, claims))
     if corners is not None and seen.image is not None and program.curved is not None:
-        found.upper[:] = bound_at_worst_corner(
+        found.lower[:], found.upper[:] = bound_at_worst_corner(
             program.curved, corners, seen.image, delta_lower + delta_upper, uniform=seen.uniform
         )
     for samples, place, low, high in zip(seen.values.T, *linear, strict=True):
@@ -140,10 +140,13 @@ def estimate_round(
     return found
 
 
+Ends = tuple[Float[np.ndarray, "rows"], Float[np.ndarray, "rows"]]
+
+
 def bound_at_worst_corner(
     program: ConvexProgram, spans: Spans, image: Float[np.ndarray, "n k"], delta: float, *, uniform: bool = False
-) -> Float[np.ndarray, "rows"]:
-    """Bound f and g from above, jointly with probability 1 - delta."""
+) -> Ends:
+    """Bound f and g jointly with probability 1 - delta, as `bound_over_box` does."""
     share = delta / spans.low.size
     ends = [
         bounds.interval(samples, float(low), float(high), share, uniform=uniform)
@@ -152,11 +155,22 @@ def bound_at_worst_corner(
     return bound_over_box(program, ends)
 
 
-def bound_over_box(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Float[np.ndarray, "rows"]:
-    """Bound f and g from above over a box, given the interval of every number."""
-    values = [program.functions.values(np.array(y), np.zeros(0)) for y in itertools.product(*ends)]
-    worst = np.max([np.append(f, g) for f, g in values], axis=0)
-    return np.where(np.isnan(worst), np.inf, worst + _EVALUATED * np.maximum(1.0, np.abs(worst)))
+def bound_over_box(program: ConvexProgram, ends: Sequence[tuple[float, float]]) -> Ends:
+    """Bound f and g from above over a box of images; with auxiliary variables, equalities from below too.
+
+    Auxiliary variables are the best ones at every corner: their mixtures are as good inside. What they keep to a
+    billionth of its unit counts as kept, as in known models, for these variables are the user's to choose.
+    """
+    corners = [np.array(y) for y in itertools.product(*ends)]
+    values = np.array([np.append(*program.functions.values(y, program.complete(y))) for y in corners])
+    worst, least = values.max(axis=0), np.full(values.shape[1], -np.inf)
+    upper = np.where(np.isnan(worst), np.inf, worst + _EVALUATED * np.maximum(1.0, np.abs(worst)))
+    if program.num_auxiliary:
+        g, equal, allowed = values[:, 1:], program.equality, program.tolerances
+        kept = (g.max(axis=0) <= allowed) & (~equal | (g.min(axis=0) >= -allowed))
+        upper[1:] = np.where(kept, np.minimum(upper[1:], 0.0), upper[1:])
+        least[1:] = np.where(equal, np.where(kept, 0.0, g.min(axis=0) - _EVALUATED), -np.inf)
+    return least, upper
 
 
 def compute_resolution(

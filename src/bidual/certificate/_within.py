@@ -61,7 +61,7 @@ def bound_extreme_values(
     """Bound f (number 0) and g (from 1 on) from both sides over the class; infinite where nothing is proved."""
     lower = np.full(1 + program.equality.size, -np.inf)
     upper = -lower
-    if program.curved is not None and not program.curved.num_auxiliary:
+    if program.curved is not None:
         lower, upper = _bound_curved(program.curved, table, model, pieces)
     low, high = _enclose_linear(rows, table, model, pieces)
     lower[rows.numbers] = np.maximum(lower[rows.numbers], low)
@@ -82,14 +82,14 @@ def _bound_curved(program: ConvexProgram, table: Float[np.ndarray, "H S A"], mod
     """Bound curved functions over the class: law by law where these are few, else through their image."""
     H, S, A = table.shape
     count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # there are no costs after the last action
-    few = count <= _MOST and count * H * S * S * A <= _WORK
+    few = count <= _MOST and count * H * S * S * A <= _WORK and not program.num_auxiliary
     if few and model.initial is not None and not pieces.arrivals and not pieces.observed:
         return _bound_over_combinations(program, table, model, pieces, model.initial)
     lower = np.full(1 + program.equality.size, -np.inf)
     if program.image.size > MOST_NUMBERS:
         return lower, -lower
     low, high = _enclose_linear(list_image_rows(program), table, model, pieces)
-    return lower, bound_over_box(program, list(zip(low, high, strict=True)))
+    return bound_over_box(program, list(zip(low, high, strict=True)))
 
 
 def _bound_over_combinations(

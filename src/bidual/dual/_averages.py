@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bidual.dual._base import Bound, Duals
 from bidual.problem.convex import VariationalProgram
@@ -135,18 +135,23 @@ def _improves(
 
 
 def _share(program: VariationalProgram, memory: Averages[State]) -> float:
-    """Compute the least share of the Slater point with which every inequality holds, by bisection."""
-    worst = _find_worst(program, memory.y)
-    if memory.slater is None or worst <= 0:
+    """Compute the least share of the Slater point with which every inequality holds that has room there, by bisection.
+
+    Where constraints over auxiliary variables leave no room, as membership in a flat set, there is nothing to mix in.
+    """
+    if memory.slater is None:
+        return 0.0
+    roomy = ~program.equality & (np.array([term.value(memory.slater) for term in program.g]) < 0)
+    if _find_worst(program, roomy, memory.y) <= 0:
         return 0.0
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        over = _find_worst(program, (1 - middle) * memory.y + middle * memory.slater) > 0
+        over = _find_worst(program, roomy, (1 - middle) * memory.y + middle * memory.slater) > 0
         low, high = (middle, high) if over else (low, middle)
     return high
 
 
-def _find_worst(program: VariationalProgram, y: Float[np.ndarray, "n"]) -> float:
+def _find_worst(program: VariationalProgram, roomy: Bool[np.ndarray, "m"], y: Float[np.ndarray, "n"]) -> float:
     g = np.array([term.value(y) for term in program.g])
-    return float(np.max(g[~program.equality], initial=-np.inf))
+    return float(np.max(g[roomy], initial=-np.inf))

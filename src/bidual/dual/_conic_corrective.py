@@ -63,23 +63,23 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
 
     Args:
         smoothing: the share of the best multipliers so far in the next ones, to begin with; 0 turns it off.
+        first: multipliers of the cone form whose cost the first plan minimises; by default it is any plan.
     """
 
     smoothing: float = 0.3
+    first: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the setting."""
         check_smoothing(self.smoothing)
 
     def init(self, program: ConvexProgram) -> Duals[ConicColumns]:
-        """Return the state whose first plan is any plan: there are no multipliers before the first master."""
-        m = program.units.size
+        """Return the state before the first plan: there are no multipliers before the first master but those given."""
+        m, n, first = program.units.size, program.image.size, self.first
         stage = ConicStage.OPTIMUM if program.violation is None else ConicStage.VIOLATION
-        memory = ConicColumns(
-            np.zeros((0, program.image.size)), stage, None, None, None, None, 0, self.smoothing, False, 0, np.inf
-        )
+        memory = ConicColumns(np.zeros((0, n)), stage, None, None, None, None, 0, self.smoothing, False, 0, np.inf)
         return Duals(
-            theta=program.image.adjoint(np.zeros(program.image.size)),
+            theta=program.image.adjoint(np.zeros(n) if first is None else program.main.slope(np.array(first))),
             soft=False,
             weights=np.zeros(0),
             feasible=False,

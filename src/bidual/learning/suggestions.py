@@ -133,7 +133,7 @@ def _bound_after(standing: Standing, row: int, count: int) -> float:
     images = [seen.image for seen in rounds if seen.image is not None]
     assert setup.corners is not None  # a bound is there, so it is from its corners
     image = np.stack([_repeat([part[:, i] for part in images], count) for i in range(images[0].shape[1])], axis=1)
-    found = bound_at_worst_corner(setup.corners.program, setup.corners.spans, image, sum(both), uniform=True)
+    _, found = bound_at_worst_corner(setup.corners.program, setup.corners.spans, image, sum(both), uniform=True)
     return float(found[row])
 
 

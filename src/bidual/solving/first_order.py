@@ -1,18 +1,22 @@
 """Solving with the paper's dual players, which need a bound on the multipliers and a point to repair mixtures."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from bidual._base.status import Status
 from bidual.dual import FollowTheLeader, GradientAscent, Reply
+from bidual.planners import BackwardInduction
 from bidual.problem.convex import AbstractProgram, SlaterPoint, VariationalProgram
 from bidual.problem.modelling import Problem, make_variational
 from bidual.solving.options import SolveOptions
-from bidual.solving.result import build_solution
-from bidual.solving.search import CompiledProblem, Instance, search
+from bidual.solving.result import build_mixture, build_solution
+from bidual.solving.search import CompiledProblem, Instance, Search, search
 from bidual.solving.slater import Slater, slater
 from bidual.solving.solution import Solution
+from bidual.world.policies import collapse
+from bidual.world.policies import embedding as embedding_of
 
 # Steps are proportional to Gamma, and the rule of the Slater point is often ten times too cautious: start below
 # it, and double where the multipliers ask for more (those of equalities, which no such point bounds, included). Where
@@ -39,12 +43,24 @@ def solve_first_order(
         found = search(compiled, world, options, (), started)
         return build_solution(compiled, world, found, found.goal, options.planner)
     if dual.Gamma is None:
-        dual = replace(dual, Gamma=1.0 if point.Gamma is None else _SMALLER * point.Gamma, doubling=True)
+        unbounded = point.Gamma is None or (math.isinf(point.room or 0.0) and functions.g)
+        dual = replace(dual, Gamma=1.0 if unbounded else _SMALLER * (point.Gamma or 0.0), doubling=True)
     functions, known = _add_point(functions, point)
     options = replace(options, dual=dual)
     compiled = compiled._replace(variational=functions)
-    found = search(compiled, world, options, known, started)
+    found = _complete(program, world, search(compiled, world, options, known, started))
     return build_solution(compiled, world, found, found.goal, options.planner)
+
+
+def _complete(program: AbstractProgram, world: Instance, found: Search) -> Search:
+    """Return the search with the auxiliary variables at its mixture, which the dual player minimised over."""
+    cones = program.curved
+    if cones is None or not cones.num_auxiliary:
+        return found
+    plans = [None if reply is None else reply.plan for reply in found.replies]
+    policy = collapse(build_mixture(world, BackwardInduction(), plans, found.duals.weights), world.mdp)
+    auxiliary = cones.complete(cones.image(embedding_of(world.mdp, world.psi, policy)))
+    return found._replace(duals=replace(found.duals, auxiliary=auxiliary))
 
 
 def _add_point(functions: VariationalProgram, point: Slater) -> tuple[VariationalProgram, tuple[Reply, ...]]:

@@ -155,6 +155,8 @@ def _bound_noise(program: ConvexProgram, world: Instance, duals: Duals[Any], rep
 
     An exponential is far below what it is elsewhere, and still known to all its digits; a norm of 1e-16 is not.
     """
+    if duals.auxiliary.size != program.num_auxiliary:  # a player that minimises over them at every image
+        return 0.0
     used = [(weight, reply) for weight, reply in zip(duals.weights, replies, strict=True) if weight > 0]
     images = [w * program.image(r.plan.embedding) for w, r in used if r is not None and r.plan.embedding.size]
     if len(images) < len(used):
@@ -236,7 +238,8 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
 def _report_progress(compiled: CompiledProblem, iteration: Iteration[Any], floor: float, seconds: float) -> Progress:
     """Compute the solver's own bounds after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
-    violation = float(compiled.program.violations(duals.g).max(initial=0.0))
+    rows = compiled.variational or compiled.program  # constraints over auxiliary variables may be one there
+    violation = float(rows.violations(duals.g).max(initial=0.0))
     upper = duals.f if duals.feasible else None
     lower = max(duals.optimum.value, floor)
     lower = lower if np.isfinite(lower) else None

@@ -26,6 +26,7 @@ from bidual.solving.search import CompiledProblem, Instance, Search, bind, prepa
 from bidual.solving.solution import Solution
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import MarkovPolicy
+from bidual.world.policies import embedding as embedding_of
 
 _FLOOR = 1e-3  # Gamma is at least this: an ascent in an interval of length 0 cannot move
 _LEAST = 1e-6  # less room than this, in units, is none: Gamma would be too large
@@ -70,7 +71,8 @@ class Slater:
 def slater(problem: Problem, mdp: TabularMDP, *, time_limit: float | None = None) -> Slater:
     """Find a policy that satisfies every inequality of `problem` with room, and compute Gamma from it.
 
-    Equalities are kept as they are. They have multipliers too, which no Slater point bounds.
+    Equalities are kept as they are. They have multipliers too, which no Slater point bounds. So are constraints on
+    auxiliary variables of the objective, which say what it is.
 
     Args:
         problem: the constraints, and the objective that Gamma refers to.
@@ -123,16 +125,17 @@ def _find_roomiest(
     """Minimise the maximum of all g, roughly; None where there are no inequalities."""
     over = cp.Variable(name="over")
     relaxed: dict[str, cp.Constraint] = {}
+    recourse = _find_recourse(problem)
+    kept = {n for n, c in problem.constraints.items() if isinstance(c, Equality) or recourse & _list_others(problem, c)}
     for name, constraint in problem.constraints.items():
         left, right = constraint.args
-        relaxed[name] = constraint if isinstance(constraint, Equality) else left - right <= over
+        relaxed[name] = constraint if name in kept else left - right <= over
     # Constraints that do not depend on the policy are left out.
     relaxed = {name: c for name, c in relaxed.items() if problem.constraints[name].variables()}
-    if all(isinstance(problem.constraints[name], Equality) for name in relaxed):
+    if kept.issuperset(relaxed):
         return None, None
-    variables = {v.id for part in (problem.objective, *problem.constraints.values()) for v in part.variables()}
-    if variables != {problem.embedding.id}:
-        raise ProblemError("a Slater point of a problem with auxiliary variables is not supported: they may move too")
+    if any(_list_others(problem, c) for c in problem.constraints.values()):
+        relaxed["room"] = over >= -1  # auxiliary variables may allow any amount
     easier = Problem(cp.Minimize(over), relaxed)
     program, _ = bind(easier, world.mdp)
     options = SolveOptions(_ROUGH, relative=True, time_limit=time_limit)
@@ -143,7 +146,7 @@ def _find_roomiest(
 
 def _solve_free(problem: Problem, world: Instance, time_limit: float | None) -> Solution | None:
     """Solve without the inequalities; None where that fails, as with a logarithm that they keep in its domain."""
-    kept = {name: c for name, c in problem.constraints.items() if isinstance(c, Equality)}
+    kept = {n: c for n, c in problem.constraints.items() if isinstance(c, Equality) or _list_others(problem, c)}
     # The embedding must occur in it, whatever the objective is.
     objective = type(problem.objective)(problem.objective.expr + 0 * cp.sum(problem.embedding))
     try:
@@ -156,10 +159,26 @@ def _solve_free(problem: Problem, world: Instance, time_limit: float | None) -> 
         return None
 
 
+def _list_others(problem: Problem, part: cp.Constraint | cp.Minimize | cp.Maximize) -> set[int]:
+    """Return the auxiliary variables of a part of the problem."""
+    return {v.id for v in part.variables() if v is not problem.embedding}
+
+
+def _find_recourse(problem: Problem) -> set[int]:
+    """Find the auxiliary variables of the objective and those that constraints connect with them.
+
+    Their constraints say what the objective is, and hold for every policy.
+    """
+    found = _list_others(problem, problem.objective)
+    for _ in problem.constraints:
+        for constraint in problem.constraints.values():
+            own = _list_others(problem, constraint)
+            found |= own if own & found else set()
+    return found
+
+
 def _evaluate_objective(problem: Problem, solution: Solution) -> float:
-    """Evaluate the objective at the policy of a solution."""
-    before = problem.embedding.value
-    problem.embedding.value = solution.embedding
-    value = float(np.sum(problem.objective.expr.value))
-    problem.embedding.value = before
-    return value
+    """Evaluate the objective at the policy of a solution, with the best auxiliary variables."""
+    evidence = solution.evidence
+    value, _ = problem.program().at(embedding_of(evidence.mdp, evidence.psi, evidence.policy))
+    return -value if problem.maximises else value

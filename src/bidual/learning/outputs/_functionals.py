@@ -74,7 +74,8 @@ def _collect_linear_rows(
         numbers += range(start, start + line.bounds.size) if line.name in names else []
         start += line.bounds.size
     rows, constants = affine.rows, -affine.limits
-    if problem.objective.expr.is_affine():
+    objective = problem.objective.expr
+    if objective.is_affine() and [v.id for v in objective.variables()] == [x.id]:
         rows, constants = np.concatenate([affine.objective[None], rows]), np.append(affine.offset, constants)
         numbers = [0, *numbers]
     return rows, constants, np.array(numbers, dtype=np.int64)
@@ -111,7 +112,7 @@ class Corners:
 
     def upper(self, episodes: Sequence[Episode], delta: float) -> Float[np.ndarray, "rows"]:
         """Bound F and g from above, all at once with probability 1 - delta."""
-        return bound_at_worst_corner(self.program, self.spans, self.payments(episodes), delta)
+        return bound_at_worst_corner(self.program, self.spans, self.payments(episodes), delta)[1]
 
     @property
     def spans(self) -> Spans:

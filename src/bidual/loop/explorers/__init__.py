@@ -2,6 +2,7 @@
 
 from bidual.loop.explorers._base import AbstractExplorer, AbstractInner, Choice, Corrective, PlanMixture
 from bidual.loop.explorers._bonus import CountBonus, Hoeffding
+from bidual.loop.explorers._conic import Conic
 from bidual.loop.explorers._controls import ControlPlans, Controls, TurnState
 from bidual.loop.explorers._explorers import Alternating, EpsilonGreedy, Greedy, Optimistic, Thompson
 from bidual.loop.explorers._linearised import Average, Linearised
@@ -16,6 +17,7 @@ __all__ = [
     "Alternating",
     "Always",
     "Choice",
+    "Conic",
     "Controls",
     "Corrective",
     "EpsilonGreedy",

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual.loop.explorers._base import AbstractInner, Corrective, PlanMixture
+from bidual.loop.explorers._conic import Conic
 from bidual.models import AbstractModel, Layout, Stage
 from bidual.planners import AbstractPlanner
 from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram
@@ -44,8 +45,8 @@ class Linearised(AbstractInner[ConvexProgram, Average]):
         """Return an empty average; refuse auxiliary variables."""
         if program.num_auxiliary:
             raise ProblemError(
-                "this problem minimises over other variables besides the embedding, which exploration cannot "
-                "linearise: write the objective as a function of the embedding alone (a norm, an entropy, ...)"
+                "this problem minimises over other variables besides the embedding, which Linearised cannot: leave out "
+                "the inner solver, or give bd.explorers.Conic()"
             )
         return Average(None, 0, None)
 
@@ -77,7 +78,13 @@ def choose_inner(
 ) -> AbstractInner[Any, Any]:
     """Return the inner solver that was given, or the one for this kind of program; `linear` solves linear ones."""
     linear = linear or Corrective()
-    return inner or program.dispatch(lambda _: linear, lambda _: Linearised(linear))
+    return inner or program.dispatch(lambda _: linear, lambda cones: _choose_for_cones(cones, linear))
+
+
+def _choose_for_cones(program: ConvexProgram, linear: Corrective) -> AbstractInner[Any, Any]:
+    if program.num_auxiliary:
+        return Conic() if linear.gap is not None else Conic(None, linear.max_plans)
+    return Linearised(linear)
 
 
 def _linearise(program: ConvexProgram, y: Float[np.ndarray, "n"]) -> AffineProgram:

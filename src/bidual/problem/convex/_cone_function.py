@@ -24,6 +24,8 @@ from bidual.problem.convex._sets import AbstractCompact
 from bidual.problem.convex._vectors import check_number
 
 _MARGIN = 1e-6  # by which a Lipschitz constant from the cone solver is raised: its own digits
+_AROUND = 1.0  # room around K, in widths of K, where it takes values outside to bound the slope
+_MOST_CORNERS = 8  # numbers of which all corners are tried
 
 
 @final
@@ -34,8 +36,8 @@ class ConeFunction(AbstractFunction):
     Args:
         form: the cone form; its other variables u are minimised over.
         K: the set of images.
-        declared: a known Lipschitz constant on K. Without it, one that holds everywhere is computed, if there is any:
-            a norm has one, a square has none.
+        declared: a known Lipschitz constant on K. Without it, one that holds everywhere is computed, if there is any,
+            as for a norm; else, as for a square, one from the values at the corners of a larger box than K.
     """
 
     __repr__ = describe_briefly
@@ -71,8 +73,32 @@ class ConeFunction(AbstractFunction):
 
     @cached_property
     def _steepest(self) -> float:
-        growths = [max(self._bound_growth(j, 1.0), self._bound_growth(j, -1.0)) for j in range(self.K.size)]
+        try:
+            growths = [max(self._bound_growth(j, 1.0), self._bound_growth(j, -1.0)) for j in range(self.K.size)]
+        except ProblemError:
+            steepest = self._bound_slope_around()
+            if steepest is None:
+                raise
+            return (1 + _MARGIN) * steepest + _MARGIN
         return (1 + _MARGIN) * float(np.linalg.norm(growths)) + _MARGIN
+
+    def _bound_slope_around(self) -> float | None:
+        """Bound the slope on K by the range of f over a box with room r around K; None where f is not known there.
+
+        From a point of K along the slope g it rises by at least r |g| within the larger box, whose largest value is at
+        a corner. On K itself f is at least the linear function of a cut.
+        """
+        (lower, upper), n = self.K.bounds, self.K.size
+        room = _AROUND * (float(np.max(upper - lower)) or 1.0)
+        if n > _MOST_CORNERS:
+            return None
+        corners = [np.where(np.array(bits, dtype=bool), upper + room, lower - room) for bits in np.ndindex(*(2,) * n)]
+        try:
+            most = max(self._value(corner) for corner in corners)
+            cut = self.cut(np.zeros(n), 1.0)
+        except ProblemError:
+            return None
+        return (most - cut.constant + self.K.support(-cut.slope) + cut.slack) / room
 
     def _bound_growth(self, j: int, sign: float) -> float:
         """Bound the slope in a direction of one entry, by a cone program."""

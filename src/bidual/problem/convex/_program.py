@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from bidual._base.brief import describe_briefly
 from bidual.problem.convex._conic import ConicForm
 from bidual.problem.convex._image import Image
+from bidual.problem.convex._partial import minimise_over_rest
 
 TOLERANCE = 1e-9
 Answer = TypeVar("Answer")
@@ -60,15 +61,15 @@ class AbstractProgram(AbstractRows):
         return self.dispatch(lambda _: None, lambda cones: cones)
 
     def over_few_numbers(self, most: int) -> "ConvexProgram | None":
-        """Return the program where f and g are functions of at most `most` numbers alone; else None."""
+        """Return the program where f and g are functions of at most `most` numbers; else None."""
         found = self.curved
-        return None if found is None or found.num_auxiliary or not 0 < found.image.size <= most else found
+        return None if found is None or not 0 < found.image.size <= most else found
 
     @abc.abstractmethod
     def at(
         self, embedding: Float[np.ndarray, "H d"], auxiliary: Float[np.ndarray, "a"] | None = None
     ) -> tuple[float, Float[np.ndarray, "m"]]:
-        """Return f and g of an embedding, and of the auxiliary variables (zero where they are not given)."""
+        """Return f and g of an embedding, and of the auxiliary variables: where they are not given, the best ones."""
 
     @abc.abstractmethod
     def multipliers(
@@ -242,9 +243,12 @@ class ConvexProgram(AbstractProgram):
         self, embedding: Float[np.ndarray, "H d"], auxiliary: Float[np.ndarray, "a"] | None = None
     ) -> tuple[float, Float[np.ndarray, "m"]]:
         """Return f and g at the image of an embedding."""
-        return self.functions.values(
-            self.image(embedding), np.zeros(self.num_auxiliary) if auxiliary is None else auxiliary
-        )
+        y = self.image(embedding)
+        return self.functions.values(y, self.complete(y) if auxiliary is None else auxiliary)
+
+    def complete(self, y: Float[np.ndarray, "n"]) -> Float[np.ndarray, "a"]:
+        """Return the auxiliary variables at which f is least at an image, or where none will do the violation."""
+        return minimise_over_rest(self, y) if self.num_auxiliary else np.zeros(0)
 
     def with_units(self, units: Float[np.ndarray, "m"]) -> "ConvexProgram":
         """Return the program with violations measured in other units."""

@@ -1,8 +1,7 @@
 """Problems in the form of the paper's dual players: functions with closed-form conjugates where recognised.
 
-CVXPY's expressions over images are compared with the few shapes that have a conjugate in closed form: linear
-functions, Euclidean distances and their squares, maxima of numbers, entropies, each times a positive number plus a
-constant. Everything else is a cone program of its own.
+CVXPY's expressions over images are compared with the few shapes that have a conjugate in closed form
+(`_closed_forms`). Everything else is a cone program of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,34 +10,27 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
-from cvxpy.atoms.affine.unary_operators import NegExpression
-from cvxpy.atoms.atom import Atom
 from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual.problem.convex import (
     AbstractCompact,
-    AbstractFunction,
     AbstractProgram,
     Affine,
     AffineProgram,
     Box,
     ConeFunction,
     ConvexProgram,
-    Distance,
     Image,
-    MaxAffine,
-    NegativeEntropy,
-    Scaled,
     Simplex,
-    SquaredDistance,
     Term,
     VariationalProgram,
 )
 from bidual.problem.features import Psi
+from bidual.problem.modelling._closed_forms import find_closed_form, to_number
 from bidual.problem.modelling._compile import extract_affine_rows, extract_conic_form, reduce_to_cones
 from bidual.problem.modelling._functions import Functions
+from bidual.problem.modelling._recourse import check_recourse, group_by_variables
 
 Vector = Float[np.ndarray, "n"]
 Least = Callable[[Float[np.ndarray, "H d"]], float]
@@ -72,18 +64,32 @@ def _lower_rows(program: AffineProgram, psi: Psi | None, least: Least | None) ->
 
 
 def _lower_cones(program: ConvexProgram, psi: Psi | None, least: Least | None) -> VariationalProgram:
-    """Return a convex problem with the terms that its expressions are recognised as."""
+    """Return a convex problem with the terms that its expressions are recognised as.
+
+    Functions that share auxiliary variables become one function of the image, minimised over these variables
+    (`_recourse`): the objective with all that its variables are bound by, and else the least violation, in units.
+    """
     functions = program.functions
     assert isinstance(functions, Functions)  # all programs hold these
-    if functions.auxiliary:
-        raise ProblemError(
-            "this dual player cannot minimise over auxiliary variables "
-            f"({', '.join(repr(v.name()) for v in functions.auxiliary)}): use the corrective one"
-        )
     recogniser = _Recogniser(functions.images, program.image, psi, least)
-    f, *_ = recogniser.terms(functions.objective)
-    g = [term for constraint in functions.constraints for term in recogniser.terms(constraint)]
-    return VariationalProgram(program.image, f, tuple(g), program.equality, program.units)
+    own, groups = group_by_variables(functions)
+    if own.objective is None:
+        f, *_ = recogniser.terms(functions.objective)
+    else:
+        f = recogniser.minimised(own.problem(program.units))
+        check_recourse(f.function, own)
+    g, equality, units = [], [], []
+    for group in groups:
+        if group.plain:
+            rows = recogniser.terms(functions.constraints[group.constraints[0]])
+            g += rows
+            equality += [functions.equality[group.constraints[0]]] * len(rows)
+            units += program.units[group.rows].tolist()
+        else:
+            g.append(recogniser.minimised(group.problem(program.units)))
+            equality.append(False)
+            units.append(1.0)
+    return VariationalProgram(program.image, f, tuple(g), np.array(equality, dtype=bool), np.array(units, dtype=float))
 
 
 class _Recogniser:
@@ -103,18 +109,30 @@ class _Recogniser:
         flat = cp.vec(expression, order="F")
         return [self._recognise(flat[i]) for i in range(expression.size)]
 
+    def minimised(self, problem: cp.Problem) -> Term:
+        """Return the least value of a problem over its other variables, as a function of the images in it."""
+        own = problem.variables()
+        variables = [v for v in self._images if any(v is other for other in own)]
+        rows = np.concatenate([self._rows[v.id] for v in variables] or [np.zeros(1, dtype=int)])
+        K, shift = self._find_compact(rows)
+        if not variables:  # a function of other variables alone is a constant
+            return Term(Affine(np.zeros(1), float(problem.solve(solver=cp.CLARABEL)), K), rows, shift)  # pyright: ignore[reportArgumentType]
+        return Term(_match_cone(problem, variables, K, shift), rows, shift)
+
     def _recognise(self, expression: cp.Expression) -> Term:
         """Return an expression as a function of a few images: affine, in closed form, or as a cone program."""
         variables = [v for v in self._images if any(v is other for other in expression.variables())]
         rows = np.concatenate([self._rows[v.id] for v in variables] or [np.zeros(0, dtype=int)])
         if rows.size == 0:  # a constant, as a function of some number
             K = Box(self._lower[:1], self._upper[:1])
-            return Term(Affine(np.zeros(1), _to_number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
+            return Term(Affine(np.zeros(1), to_number(expression), K), np.zeros(1, dtype=int), np.zeros(1))
         K, shift = self._find_compact(rows)
         if expression.is_affine():
             return Term(_match_affine(expression, variables, K, shift), rows, shift)
-        known = _find_closed_form(expression, K, shift)
-        return Term(_match_cone(expression, variables, K, shift) if known is None else known, rows, shift)
+        known = find_closed_form(expression, K, shift)
+        if known is None:
+            known = _match_cone(cp.Problem(cp.Minimize(cp.sum(expression))), variables, K, shift)
+        return Term(known, rows, shift)
 
     def _find_compact(self, rows: np.ndarray) -> tuple[AbstractCompact, Float[np.ndarray, "n"]]:
         """Return a shifted simplex where the numbers have a constant sum, as visits do, else a box; and the shift."""
@@ -172,62 +190,8 @@ def _match_affine(
 
 
 def _match_cone(
-    expression: cp.Expression, variables: Sequence[cp.Variable], K: AbstractCompact, shift: Vector
+    problem: cp.Problem, variables: Sequence[cp.Variable], K: AbstractCompact, shift: Vector
 ) -> ConeFunction:
-    form = extract_conic_form(reduce_to_cones(cp.Problem(cp.Minimize(cp.sum(expression)))), [], variables, [])
+    form = extract_conic_form(reduce_to_cones(problem), [], variables, [])
     moved = replace(form, h=form.h - form.G_y @ shift, offset=form.offset + float(form.c_y @ shift))
     return ConeFunction(moved, K)
-
-
-def _find_closed_form(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
-    """Return the function in closed form, or None where its shape is not among the known ones."""
-    if not isinstance(expression, Atom):
-        return None
-    curved = [part for part in expression.args if part.variables()]
-    plain = [part for part in expression.args if not part.variables()]
-    if isinstance(expression, cp.AddExpression) and len(curved) == 1:
-        return _scale(_find_closed_form(curved[0], K, shift), 1.0, sum(_to_number(part) for part in plain))
-    if isinstance(expression, NegExpression):
-        return _match_entropy(expression.args[0], K, shift)
-    if isinstance(expression, cp.multiply | MulExpression) and len(curved) == 1 and plain[0].size == 1:
-        factor = _to_number(plain[0])
-        inner = _find_closed_form(curved[0], K, shift) if factor > 0 else _match_entropy(curved[0], K, shift)
-        return _scale(inner, abs(factor), 0.0)
-    if isinstance(expression, DivExpression) and curved == [expression.args[0]] and plain[0].size == 1:
-        return _scale(_find_closed_form(curved[0], K, shift), 1 / _to_number(plain[0]), 0.0)
-    return _match_atom(expression, K, shift)
-
-
-def _match_atom(expression: Atom, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
-    """Return the closed form of an atom; None where there is none."""
-    arguments = expression.args
-    if not isinstance(arguments[0], cp.Variable) or expression.size != 1:
-        return None
-    target = -shift  # |y| = |z + shift|
-    if isinstance(expression, cp.Pnorm) and expression.get_data()[0] == 2:
-        return Distance(target, K)
-    if isinstance(expression, cp.quad_over_lin) and not arguments[1].variables():
-        return SquaredDistance(target, K, 1 / _to_number(arguments[1]))
-    if isinstance(expression, cp.Power) and expression.get_data()[0] == 2:
-        return SquaredDistance(target, K, 1.0)
-    if isinstance(expression, cp.max):
-        return MaxAffine(np.eye(shift.size), shift, K)
-    return None
-
-
-def _match_entropy(expression: cp.Expression, K: AbstractCompact, shift: Vector) -> AbstractFunction | None:
-    """Return the negative of a concave expression in closed form: only entropies of probabilities are known."""
-    if not isinstance(expression, cp.Sum) or expression.axis is not None or not isinstance(expression.args[0], cp.entr):
-        return None
-    alone = isinstance(expression.args[0].args[0], cp.Variable)
-    return NegativeEntropy(K) if alone and isinstance(K, Simplex) and not shift.any() else None
-
-
-def _scale(function: AbstractFunction | None, factor: float, constant: float) -> AbstractFunction | None:
-    if function is None or factor <= 0:
-        return None
-    return function if factor == 1 and constant == 0 else Scaled(function, factor, constant)
-
-
-def _to_number(constant: cp.Expression) -> float:
-    return float(np.asarray(constant.value, dtype=np.float64).sum())

@@ -14,10 +14,11 @@ A signal is whatever ``mdp.embedding`` takes; a bound is a number or a ``cp.Para
 """
 
 from bidual.tasks.problems._distances import apprenticeship, feasibility, max_entropy
-from bidual.tasks.problems._sets import ball, box, hull, polyhedron
+from bidual.tasks.problems._sets import AbstractSet, ball, box, hull, polyhedron
 from bidual.tasks.problems._totals import constrained, fair, multi_objective
 
 __all__ = [
+    "AbstractSet",
     "apprenticeship",
     "ball",
     "box",

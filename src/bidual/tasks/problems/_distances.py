@@ -1,7 +1,7 @@
 """Problems of closeness: to an expert's embedding, or to a convex set of embeddings."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 import cvxpy as cp
 import numpy as np
@@ -9,12 +9,11 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ProblemError
-from bidual._base.spelling import list_possible
 from bidual.problem.features import Psi
 from bidual.problem.features.embedding import Embedding
 from bidual.problem.modelling import Problem
 from bidual.tasks.problems._declare import AnySignal, Limits, declare, merge
-from bidual.tasks.problems._sets import ConvexSet, list_constraints
+from bidual.tasks.problems._sets import AbstractSet, ConvexSet, Distance, list_constraints, measure_vector
 from bidual.tasks.problems._sources import Quantities, Source, known_model, sum_over_time
 from bidual.world.mdp import TabularMDP, find_reachable
 
@@ -86,16 +85,6 @@ def _check_range(number: int, what: str, values: Int[np.ndarray, "n"], count: in
         )
 
 
-Distance = Literal["l2", "l1", "linf", "squared"]
-
-_DISTANCES: dict[str, Callable[[cp.Expression], cp.Expression]] = {
-    "l2": cp.norm,
-    "l1": cp.norm1,
-    "linf": cp.norm_inf,
-    "squared": cp.sum_squares,
-}
-
-
 def apprenticeship(
     mdp: Source,
     expert: ArrayLike | Demonstrations,
@@ -137,7 +126,7 @@ def apprenticeship(
         target = demonstrated if by_step else demonstrated.sum(axis=0)
     else:
         target = _embed_episodes(expert, compared.shape)
-    return Problem(cp.Minimize(_compute_distance(distance, compared - target)), declared.constraints)
+    return Problem(cp.Minimize(measure_vector(distance, compared - target)), declared.constraints)
 
 
 def feasibility(
@@ -167,9 +156,12 @@ def feasibility(
     """
     declared = declare(mdp, signals, limits, visits=not signals)
     compared = _select_compared(declared.quantities, signals, by_step)
+    known = convex_set.distance(compared, distance) if isinstance(convex_set, AbstractSet) else None
+    if known is not None:
+        return Problem(cp.Minimize(known), declared.constraints)
     v = cp.Variable(compared.shape, name="point")
     return Problem(
-        cp.Minimize(_compute_distance(distance, compared - v)),
+        cp.Minimize(measure_vector(distance, compared - v)),
         merge(list_constraints(convex_set, v), declared.constraints),
     )
 
@@ -189,12 +181,6 @@ def _select_compared(quantities: Quantities, signals: Mapping[str, AnySignal], b
         )
     entries = quantities.entries(tuple(signals)) if signals else quantities.visits()
     return entries if by_step or quantities.x.total else sum_over_time(entries)
-
-
-def _compute_distance(name: str, difference: cp.Expression) -> cp.Expression:
-    if not isinstance(name, str) or name not in _DISTANCES:
-        raise ProblemError(f"there is no distance {name!r}{list_possible(name, _DISTANCES)}")
-    return _DISTANCES[name](cp.vec(difference, order="C"))  # as a vector: norms of matrices are something else
 
 
 def _embed_episodes(expert: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
