@@ -6,6 +6,7 @@ import pytest
 import bidual as bd
 from bidual.world.policies import (
     AbstractPolicy,
+    Choices,
     ControlPolicy,
     DecodedPolicy,
     Decoder,
@@ -25,6 +26,15 @@ def _deterministic(seed):
 NUMBER_LINE = GaussianEmission(np.arange(4.0)[:, None], 0.01, np.full(4, 0.25))  # latent s shows the number s
 POLICIES = {
     "markov": MarkovPolicy(np.random.default_rng(0).dirichlet(np.ones(A), (H, S))),
+    "choices": MarkovPolicy.from_choices(
+        Choices(
+            np.array([[[0, 1, 1]], [[1, 1, 0]], [[0, 0, 0]]]).repeat(2, axis=1) ^ np.array([[0], [1]]),
+            np.full((H, 2, 3), 0.5),
+            np.array([0, 1, 3]),
+            np.zeros(S, dtype=int),
+            A,
+        )
+    ),
     "deterministic": _deterministic(1),
     "mixture": Mixture(np.array([0.25, 0.75]), (_deterministic(2), _deterministic(3))),
     "decoded": DecodedPolicy(

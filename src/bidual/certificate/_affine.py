@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.errors import CertificateError
-from bidual.certificate._evaluate import average_start, check_policy, compute_minimum, list_kernels, roll_out
+from bidual.certificate._evaluate import average_starts, check_policy, compute_minimum, list_kernels, roll_out
+from bidual.certificate._reachable import restrict_evidence, spread_visits
 from bidual.certificate._types import Certificate, Evidence, Record, certify_policy, with_record_bound
 from bidual.certificate.rounding import EPS, bound_value_slack
 from bidual.problem.convex import AffineProgram
@@ -24,11 +25,14 @@ def certify_affine(evidence: Evidence, program: AffineProgram) -> Certificate:
     check_rows(evidence, program)
     check_policy(evidence)
     record = normalise_record(evidence.record, program)
-    evidence = replace(evidence, record=record)
+    num_states = evidence.mdp.num_states
+    evidence, kept = restrict_evidence(replace(evidence, record=record))
     kernels = list_kernels(evidence.mdp)
     value, g, value_slack, g_slack = _evaluate(evidence, program, kernels)
     visits, embedding = roll_out(evidence, kernels)
     _check_second_opinion(evidence, program, embedding, value, g, value_slack, g_slack)
+    if kept is not None:
+        visits = spread_visits(visits, kept, num_states)
     certificate = certify_policy(program, (value, value_slack), (g, g_slack), embedding, visits)
     bound, slack = _bound_dual(evidence, program, kernels)
     if record.objective_weight != 0:
@@ -61,13 +65,15 @@ def _evaluate(
     """
     mdp, psi = evidence.mdp, evidence.psi
     rows = np.concatenate([program.objective[None], program.rows])
-    V, pay = np.zeros((mdp.num_states, len(rows))), np.zeros(0)
+    V, pay = np.zeros((len(rows), mdp.num_states)), np.zeros(0)
     for h in reversed(range(mdp.horizon)):
         if h == mdp.horizon - 1 or psi.signals.shape[0] > 1 or not np.array_equal(rows[:, h], rows[:, h + 1]):
-            pay = np.stack([psi.pay(row[h], h) for row in rows], axis=-1)
-        Q = (kernels[h % len(kernels)] @ V).reshape(pay.shape) + pay
-        V = np.einsum("sa,sai->si", evidence.policy.table[h], Q)
-    values = np.array([average_start(mdp, V[:, i]) for i in range(len(rows))])
+            pay = np.stack([psi.pay(row[h], h) for row in rows])
+        for i in range(len(rows)):  # one product each: SciPy is faster with a vector than with several columns
+            Q = (kernels[h % len(kernels)] @ V[i]).reshape(pay.shape[1:])
+            Q += pay[i]
+            V[i] = evidence.policy.expect(h, Q)
+    values = average_starts(mdp, V)
     slack = bound_value_slack(mdp, evidence.psi, np.abs(rows), 1) + 2 * EPS * np.abs(
         np.append(program.offset, program.limits)
     )

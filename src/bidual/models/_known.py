@@ -18,7 +18,7 @@ from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._lists import Law, Tail, build_kernels, cut_lists
 from bidual.problem.features import Psi
-from bidual.world.mdp import TabularMDP, find_reachable
+from bidual.world.mdp import TabularMDP, find_kept, restrict_model
 from bidual.world.policies import DeterministicPolicy
 
 _FIRST, _COMPILED = "model in main memory", "model for compiled code"
@@ -95,18 +95,12 @@ def known_for_next_solve(mdp: TabularMDP) -> Known:
 
 def _lay_out(mdp: TabularMDP) -> Known:
     """Lay the model out for the planner, in main memory."""
-    lists = mdp.successors
-    kept = np.flatnonzero(find_reachable(mdp))
+    kept = find_kept(mdp)
+    lists = restrict_model(mdp, kept).successors
     states, probabilities, allowed = lists.states, lists.probabilities, lists.allowed
-    if kept.size < mdp.num_states:
-        # A kept state may lead out of the kept set only in a step that is too late to matter; those successors
-        # are redirected to any kept state, which keeps values finite and changes nothing that is reached.
-        number = np.zeros(mdp.num_states, dtype=np.int32)
-        number[kept] = np.arange(kept.size, dtype=np.int32)
-        states, probabilities, allowed = number[states[:, kept]], probabilities[:, kept], allowed[kept]
     mask = None if allowed.all() else np.ascontiguousarray(allowed.T)
     law = cut_lists(_to_planner_order(states), _to_planner_order(probabilities), allowed.T)
-    fallback = np.argmax(lists.allowed, axis=1)
+    fallback = np.argmax(mdp.actions, axis=1)
     arrays: tuple[Any, ...] = (law.states, law.probabilities, mask, mdp.initial[kept])
     return Known(*arrays, kept=kept, fallback=fallback, tail=law.tail)
 

@@ -2,5 +2,5 @@
 
 from bidual.world.mdp._criterion import Discounted, read_criterion
 from bidual.world.mdp._grid import Grid
-from bidual.world.mdp._mdp import Signal, TabularMDP, find_reachable
+from bidual.world.mdp._mdp import Signal, TabularMDP, find_kept, find_reachable, restrict_model
 from bidual.world.mdp._successors import check_initial

@@ -1,6 +1,7 @@
 """Policies: the results of a solve, and the behaviour of an agent."""
 
 from bidual.world.policies._base import AbstractPolicy, Actor, PredictionState
+from bidual.world.policies._choices import Choices
 from bidual.world.policies._collapse import collapse, embedding, from_occupancy, visits
 from bidual.world.policies._control import (
     CONTROLS,

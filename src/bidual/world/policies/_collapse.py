@@ -13,13 +13,16 @@ from jaxtyping import Float
 from bidual._base.errors import PolicyError
 from bidual._base.types import select_step
 from bidual.problem.features import Psi
-from bidual.world.mdp import TabularMDP
+from bidual.world.mdp import TabularMDP, find_kept, restrict_model
 from bidual.world.policies._base import AbstractPolicy
+from bidual.world.policies._choices import Choices
 from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
 from bidual.world.policies._mixture import Mixture
 from bidual.world.policies._occupancy import occupy
+
+_FEW = 8  # plans whose choices take less room and time than a table
 
 
 def list_transition_matrices(mdp: TabularMDP) -> list[sp.csc_array]:
@@ -64,10 +67,49 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
     members = [member for member in mixture.members if not isinstance(member, ControlPolicy)]
     if len(members) < len(mixture.members):
         raise PolicyError("a controller answers vectors, not states: it has no table to collapse into")
+    plans = [member for member in members if isinstance(member, DeterministicPolicy)]
+    if mdp.criterion is None and len(plans) == len(members) <= _FEW:
+        return MarkovPolicy.from_choices(_collapse_plans(mixture, plans, mdp), mdp.names)
     if len(members) == 1:
         return MarkovPolicy(members[0].table, mdp.names, stationary=mdp.criterion is not None)
     if mdp.criterion is not None:
         return _collapse_stationary(members, mixture.weights, mdp)
+    return _collapse_tables(mixture, members, mdp)
+
+
+def _collapse_plans(mixture: Mixture, plans: Sequence[DeterministicPolicy], mdp: TabularMDP) -> Choices:
+    """Collapse a few plans over the states that some policy can reach: each has its share of its action."""
+    kept = find_kept(mdp)
+    small = restrict_model(mdp, kept)
+    H, A, R, w = mdp.horizon, mdp.num_actions, kept.size, len(plans)
+    actions = np.stack([plan.actions[:, kept] for plan in plans], axis=1)
+    if w == 1:
+        return Choices(actions, np.ones((H, 1, R)), kept, np.argmax(mdp.actions, axis=1), A)
+    lists = small.successors
+    states, chances = (one.reshape(len(one), R * A, -1) for one in (lists.states, lists.probabilities))
+    first = np.zeros(w)
+    first[np.argmax(mixture.weights)] = 1.0
+    laws = [weight * small.initial for weight in mixture.weights]  # each plan's part of the law of the state
+    shares = np.empty((H, w, R))
+    for h in range(H):
+        shares[h] = laws
+        arrived = shares[h].sum(axis=0)
+        empty = arrived == 0
+        shares[h] /= np.where(empty, 1.0, arrived)
+        shares[h, :, empty] = first
+        if h == H - 1:
+            break
+        for i, law in enumerate(laws):
+            pairs = np.arange(R) * A + actions[h, i]
+            flow = select_step(chances, h).take(pairs, axis=0) * law[:, None]
+            laws[i] = np.bincount(select_step(states, h).take(pairs, axis=0).ravel(), flow.ravel(), minlength=R)
+    return Choices(actions, shares, kept, np.argmax(mdp.actions, axis=1), A)
+
+
+def _collapse_tables(
+    mixture: Mixture, members: Sequence[DeterministicPolicy | MarkovPolicy | DecodedPolicy], mdp: TabularMDP
+) -> MarkovPolicy:
+    """Collapse policies of any kind, over all states."""
     matrices = list_transition_matrices(mdp)
     heaviest = members[int(np.argmax(mixture.weights))]
     table = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
