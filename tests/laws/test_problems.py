@@ -164,6 +164,16 @@ def feasible_own(w):
     return ours, cp.Minimize(cp.norm(w.totals - v)), simplex(v)
 
 
+def mean_discrepancy(w):
+    """The square root of (d - q)' K (d - q), with the kernel as it is."""
+    S = w.mdp.num_states
+    target, points = w.rng.dirichlet(np.ones(S)), w.rng.normal(size=(S, 2))
+    kernel = np.exp(-((points[:, None] - points[None]) ** 2).sum(axis=-1) / 2)
+    ours = problems.mean_discrepancy(w.mdp, target, problems.gaussian_kernel(points, width=1.0))
+    root = np.linalg.cholesky(kernel + 1e-15 * np.eye(S))
+    return ours, cp.Minimize(cp.norm(root.T @ (w.law - target))), []
+
+
 def max_entropy(w):
     return problems.max_entropy(w.mdp), cp.Maximize(cp.sum(cp.entr(w.law))), []
 
@@ -194,7 +204,7 @@ FAMILIES = (
     apprentice_of("l2", cp.norm2), apprentice_of("l1", cp.norm1), apprentice_of("linf", cp.norm_inf),
     apprentice_of("squared", cp.sum_squares), apprentice_of_visits, apprentice_by_step, apprentice_of_visits_by_step,
     feasible_box, feasible_ball, feasible_polyhedron, feasible_hull, feasible_own,
-    max_entropy, max_entropy_limited, fair, fair_weighted,
+    mean_discrepancy, max_entropy, max_entropy_limited, fair, fair_weighted,
 )  # fmt: skip
 
 

@@ -115,6 +115,31 @@ def test_entropy_is_over_the_states_that_can_be_reached():
     np.testing.assert_allclose(solution.visits.mean(axis=0), [0.5, 0.5, 0], atol=2e-3)  # the entropy is flat there
 
 
+def test_a_kernel_knows_which_states_are_near():
+    """On a line 0, 1, 2 a policy that stays at 0 is nearer to a target at 1 than to one at 2."""
+    mdp = bd.TabularMDP(np.eye(3)[:, None, :], 0, 4)
+    kernel = problems.gaussian_kernel([0.0, 1.0, 2.0], width=1.0)
+    here, near, far = (bd.solve(problems.mean_discrepancy(mdp, row, kernel), mdp).value for row in np.eye(3))
+    assert here == pytest.approx(0.0, abs=1e-7)
+    for value, distance in ((near, 1), (far, 2)):
+        assert value == pytest.approx(np.sqrt(2 - 2 * np.exp(-(distance**2) / 2)), abs=1e-7)
+    assert problems.gaussian_kernel([0.0, 0.0]).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert problems.gaussian_kernel([0.0, 3.0])[0, 1] == pytest.approx(np.exp(-0.5))  # the median distance
+
+
+def test_no_function_of_the_unit_ball_tells_more_than_the_discrepancy():
+    """w = K a has the norm sqrt(a' K a); 100 random ones tell less than the witness, which attains it."""
+    rng = np.random.default_rng(0)
+    target, kernel = rng.dirichlet(np.ones(S)), problems.gaussian_kernel(rng.normal(size=(S, 2)))
+    solution = bd.solve(problems.mean_discrepancy(MDP, target, kernel), MDP)
+    difference = solution.visits.sum(axis=0) / H - target
+    coefficients = np.vstack([rng.normal(size=(100, S)), difference])
+    norms = np.sqrt(np.einsum("ns,st,nt->n", coefficients, kernel, coefficients))
+    told = (coefficients @ kernel @ difference) / norms
+    assert told.max() == pytest.approx(solution.value, abs=1e-7)
+    assert told.max() == told[-1]
+
+
 def test_entropy_without_a_choice_is_zero():
     mdp = bd.TabularMDP(np.ones((1, 1, 1)), 0, 2)
     assert abs(bd.solve(problems.max_entropy(mdp), mdp).value) <= 1e-6
@@ -234,6 +259,15 @@ BAD = [
         "two constraints are call",
     ),
     (lambda: problems.box(), "needs lower, upper or both"),
+    (lambda: problems.mean_discrepancy(MDP, [0.5, 0.5], np.eye(S)), "one probability for each of 3 states"),
+    (
+        lambda: problems.mean_discrepancy(MDP, [0.5, 0.1, 0.1], np.eye(S)),
+        "probabilities that sum to 1; got a sum of 0.7",
+    ),
+    (lambda: problems.mean_discrepancy(MDP, np.eye(S)[0], np.eye(2)), "symmetric matrix over the 3 states"),
+    (lambda: problems.mean_discrepancy(MDP, np.eye(S)[0], -np.eye(S)), "positive semidefinite and not 0"),
+    (lambda: problems.gaussian_kernel([[np.inf]]), "points must be finite numbers"),
+    (lambda: problems.gaussian_kernel([1.0, 2.0], width=0.0), "width of a kernel must be a positive number; got 0.0"),
     (lambda: problems.box(np.nan), "box: lower contains NaN"),
     (lambda: problems.feasibility(MDP, problems.box(1, 0), r=R), "box is empty"),
     (lambda: problems.feasibility(MDP, problems.box(-np.inf), r=R), "gave no constraints"),

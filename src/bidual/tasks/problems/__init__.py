@@ -14,6 +14,7 @@ A signal is whatever ``mdp.embedding`` takes; a bound is a number or a ``cp.Para
 """
 
 from bidual.tasks.problems._distances import apprenticeship, feasibility, max_entropy
+from bidual.tasks.problems._kernels import gaussian_kernel, mean_discrepancy
 from bidual.tasks.problems._sets import AbstractSet, ball, box, hull, polyhedron
 from bidual.tasks.problems._totals import constrained, fair, multi_objective
 
@@ -25,8 +26,10 @@ __all__ = [
     "constrained",
     "fair",
     "feasibility",
+    "gaussian_kernel",
     "hull",
     "max_entropy",
+    "mean_discrepancy",
     "multi_objective",
     "polyhedron",
 ]
