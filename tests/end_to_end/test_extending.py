@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "extending.md").read_text()
 FILES = re.findall(r"```python\n# src/(bidual/\S+)\n(.*?)```", GUIDE, re.DOTALL)
 LINES = re.findall(r"The line, in (?:`_FILES` of )?`src/(\S+)`:\n\n```(?:python|text)\n(.*?)```", GUIDE, re.DOTALL)
-KINDS = ("problem/features", "tasks", "planners", "dual", "models")
+KINDS = ("problem/features", "tasks", "planners", "dual", "models", "models")
 
 
 def _add_line(path, line):

@@ -6,8 +6,10 @@ from bidual.models._declaration import EnvironmentFacts, Needs
 from bidual.models._knowledge import AbstractKnowledge
 from bidual.models._known import Known, known, known_for_next_solve
 from bidual.models._lists import Law
+from bidual.models._maximum_likelihood import AbstractMaximumLikelihood
 from bidual.models._stationary import Stationary, stationary
 from bidual.models.classes._collection import COLLECTIONS
+from bidual.models.classes._enumeration import Enumeration, Transitions, check_best
 from bidual.models.classes._factors import Factors, check_laws, list_class_support
 from bidual.models.classes._knowledge import ClassKnowledge
 from bidual.models.classes._likelihood import CLASS_SETS, compute_likelihoods
@@ -21,6 +23,7 @@ from bidual.models.counts._optimistic import SETS, BallRows, BoxRows, LawRows, N
 from bidual.models.counts._support import NOBODY, Support
 from bidual.models.counts._tabular import Knowledge, Tabular
 from bidual.models.latent._decoded_counts import Tally
+from bidual.models.latent._expectation_maximisation import ExpectationMaximisation, MixtureClass
 from bidual.models.latent._latent import Latent, LatentKnowledge
 from bidual.models.latent._latents import Latents
 from bidual.models.latent._mixtures import Categorical, Gaussian
@@ -43,21 +46,26 @@ __all__ = [
     "KNR",
     "AbstractDynamics",
     "AbstractKnowledge",
+    "AbstractMaximumLikelihood",
     "AbstractModel",
     "Candidates",
     "Confidence",
     "Declaration",
+    "Enumeration",
+    "ExpectationMaximisation",
     "Known",
     "Latent",
     "Layout",
     "LinearMDP",
     "LowRank",
+    "MixtureClass",
     "Moments",
     "Posterior",
     "Regressed",
     "Simulated",
     "Stage",
     "Tabular",
+    "Transitions",
     "known",
 ]
 

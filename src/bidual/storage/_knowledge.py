@@ -22,6 +22,7 @@ from bidual.models import (
     Knowledge,
     LinearKnowledge,
     Support,
+    check_best,
     check_laws,
     check_phi,
     compute_likelihoods,
@@ -86,7 +87,9 @@ def restore_knowledge(
     if not 0 < share <= delta:
         raise ValueError(f"the class has a probability of failure of {share!r}, of {delta!r} that there is for it")
     settings = require_type(float, header["c"]), header["collection"]
-    return ClassKnowledge(*known, share, header["set"], factors, compute_likelihoods(factors, counts), *settings)
+    best = tuple(check_best(header["best"], factors).tolist()) if "best" in header else None
+    known = *known, share, header["set"], factors, compute_likelihoods(factors, counts), *settings
+    return ClassKnowledge(*known, named=best)
 
 
 def check_knowledge(knowledge: AbstractCounted) -> None:

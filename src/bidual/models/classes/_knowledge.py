@@ -15,7 +15,9 @@ from bidual._base.errors import EnvError
 from bidual._base.keys import Draw, Purpose
 from bidual._base.types import Episode
 from bidual.models._known import Known
+from bidual.models._maximum_likelihood import AbstractMaximumLikelihood
 from bidual.models.classes._collection import Rollout, insert_random_action
+from bidual.models.classes._enumeration import Transitions, check_best, list_transitions
 from bidual.models.classes._factors import Factors, pack_factors
 from bidual.models.classes._likelihood import (
     VALID,
@@ -47,6 +49,8 @@ class ClassKnowledge(AbstractCounted):
     c: float
     collection: str = "one-rollout"
     seed: int = 0  # of the random actions; runs that were stored before it had a place drew them with 0
+    oracle: AbstractMaximumLikelihood[Factors, Transitions, int] | None = None  # None: `Enumeration`
+    named: tuple[int, ...] | None = None  # the candidates that an oracle named, where they come from a file
 
     @property
     def rollouts(self) -> int:
@@ -93,8 +97,12 @@ class ClassKnowledge(AbstractCounted):
     def build_confidence_set(self) -> Plausible:
         """Return all combinations of candidates that may be true; raise where none is proved to be."""
         self._check_class()
-        best = self.likelihoods.argmax(axis=1)
-        return Plausible(self.factors, self._inside, best, self.counts, self.initial, self.delta, self._log_share)
+        return self.list_plausible()
+
+    def list_plausible(self) -> Plausible:
+        """Return these combinations, without a test of the class against all laws."""
+        given = self.counts, self.initial, self.delta, self._log_share
+        return Plausible(self.factors, self._inside, self.best, *given)
 
     def draw_posterior_sample(self, rng: np.random.Generator) -> tuple[Known, Psi]:
         """Draw one combination by the likelihoods of its candidates, and return it with the features under it."""
@@ -129,12 +137,15 @@ class ClassKnowledge(AbstractCounted):
     def pack_declaration(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the candidates and the settings of the set, as JSON values and arrays."""
         numbers, factors = pack_factors(self.factors)
-        return {"class": numbers, "c": self.c, "collection": self.collection, "delta": self.delta}, factors
+        header = {"class": numbers, "c": self.c, "collection": self.collection, "delta": self.delta}
+        own = self.oracle is not None or self.named is not None
+        return header | ({"best": self.best.tolist()} if own else {}), factors
 
     def law_settings(self) -> str:
         """Return the checksum of candidates and settings."""
         arrays = (part for one in self.factors for part in (one.phis, one.mus))
-        return compute_checksum([self.c, self.collection], *arrays)
+        own = [] if self.oracle is None else [repr(self.oracle)]
+        return compute_checksum([self.c, self.collection, *own], *arrays)
 
     def law_assumptions(self) -> list[str]:
         """Return that the truth is in the class, or that the set may have lost it."""
@@ -148,6 +159,16 @@ class ClassKnowledge(AbstractCounted):
         """Return the guarantee under the condition that plans are optimal."""
         # Beyond 10 000 combinations the cheapest one is searched for and not always found.
         return f"{guarantee}, of plans, if they are the cheapest over the class; every rollout has one action at random"
+
+    @cached_property
+    def best(self) -> Int[np.ndarray, "H"]:
+        """The candidates of every step that the oracle names, by default those of largest likelihood."""
+        if self.named is not None:
+            return np.array(self.named)
+        if self.oracle is None:
+            return self.likelihoods.argmax(axis=1)
+        steps = enumerate(self.factors)
+        return check_best([self.oracle(one, list_transitions(self.counts, h), None) for h, one in steps], self.factors)
 
     @property
     def candidates(self) -> Candidates:
@@ -164,7 +185,7 @@ class ClassKnowledge(AbstractCounted):
         """A mask of the candidates that may be true, if one of every step is."""
         if self.set == "likelihood":
             return find_likely(self.likelihoods, np.array([one.count for one in self.factors]), self._log_share)
-        return find_near_best(self.likelihoods, self.factors, self.counts.pairs, self._log_share, self.c)
+        return find_near_best(self.likelihoods, self.factors, self.counts.pairs, self._log_share, self.c, self.best)
 
     @property
     def _steps(self) -> int:

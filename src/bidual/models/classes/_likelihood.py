@@ -41,7 +41,7 @@ def add_episodes(
     for h, one in enumerate(factors):
         kept = (only < 0) | (only == h)
         where = states[kept, h], actions[kept, h], states[kept, h + 1]
-        _add(total[h, : one.count], one, where, np.ones(int(kept.sum())))
+        add_transitions(total[h, : one.count], one, where, np.ones(int(kept.sum())))
     return total
 
 
@@ -51,11 +51,11 @@ def compute_likelihoods(factors: Sequence[Factors], counts: Counts) -> Float[np.
     for h, one in enumerate(factors):
         s, a, place = np.nonzero(counts.transitions[h])
         seen = s, a, counts.support.states[s, a, place]
-        _add(total[h, : one.count], one, seen, counts.transitions[h][s, a, place])
+        add_transitions(total[h, : one.count], one, seen, counts.transitions[h][s, a, place])
     return total
 
 
-def _add(
+def add_transitions(
     total: Float[np.ndarray, "n"], one: Factors, seen: tuple[Int[np.ndarray, "t"], ...], times: Float[np.ndarray, "t"]
 ) -> None:
     """Add to `total`, of every pair, the log-likelihood of transitions, each counted `times` times."""
@@ -87,21 +87,23 @@ def find_near_best(
     pairs: Float[np.ndarray, "H S A"],
     log_share: float,
     c: float = VALID,
+    best: Int[np.ndarray, "H"] | None = None,
 ) -> Bool[np.ndarray, "H n"]:
     """Find the set of the paper: sum over the samples of |P_m - P_best|_1^2 <= c log(n H / delta).
 
-    Why it holds the truth with c = 8 is proved in docs/certificates.md, "The class set". The best may be another
-    one by rounding; the proof then has half the difference of the logarithms on the right.
+    Why it holds the truth with c = 8 is proved in docs/certificates.md, "The class set". The best may be another one by
+    rounding, or because an oracle says so: the proof then has half the difference of the logarithms on the right.
     """
     inside = np.zeros(likelihoods.shape, dtype=bool)
     for h, one in enumerate(factors):
         s, a = np.nonzero(pairs[h])
         i, j = one.split(np.arange(one.count))
         laws = np.matmul(one.phis[:, s, a][i], one.mus[j])  # of the sampled pairs alone
-        best = laws[int(likelihoods[h, : one.count].argmax())]
-        distance = np.abs(laws - best).sum(axis=-1)
-        rounding = _ROUNDING * max(1.0, abs(float(likelihoods[h, : one.count].max())))
-        limit = c * (np.log(one.count) + log_share + rounding)
+        own = likelihoods[h, : one.count]
+        centre = int(own.argmax()) if best is None else int(best[h])
+        distance = np.abs(laws - laws[centre]).sum(axis=-1)
+        rounding = _ROUNDING * max(1.0, abs(float(own.max())))
+        limit = c * (np.log(one.count) + log_share + rounding + (float(own.max()) - float(own[centre])) / 2)
         inside[h, : one.count] = distance**2 @ pairs[h, s, a] <= limit
     return inside
 

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import ModelError
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts
+from bidual.models._maximum_likelihood import AbstractMaximumLikelihood
 from bidual.models.classes._collection import COLLECTIONS
-from bidual.models.classes._factors import list_class_support, read_factors
+from bidual.models.classes._enumeration import Transitions
+from bidual.models.classes._factors import Factors, list_class_support, read_factors
 from bidual.models.classes._knowledge import ClassKnowledge
 from bidual.models.classes._likelihood import CLASS_SETS, VALID, start_likelihoods
 from bidual.models.counts._counts import start_counts
@@ -40,6 +42,8 @@ class LowRank(AbstractDeclaration):
         delta: the failure probability of the set, if less than the half of its own that `learn` gives to the model.
         absorbing: states that are never left.
         initial: the start state, or law over states (S,); None: the environment's own where it has one, else learned.
+        oracle: the search for the pair of largest likelihood at a step, `Enumeration()` by default. It is the centre of
+            the paper's set, and the first pair that planning tries.
     """
 
     __repr__ = describe_briefly
@@ -53,6 +57,7 @@ class LowRank(AbstractDeclaration):
     delta: float | None = None
     absorbing: Sequence[int] | Int[np.ndarray, "e"] = ()
     initial: int | ArrayLike | None = None
+    oracle: AbstractMaximumLikelihood[Factors, Transitions, int] | None = None
 
     sets = CLASS_SETS
     steps_apart = True
@@ -64,6 +69,8 @@ class LowRank(AbstractDeclaration):
             raise ModelError(f"set must be one of {', '.join(CLASS_SETS)}; got {self.set!r}")
         if self.collection not in COLLECTIONS:
             raise ModelError(f"collection must be one of {', '.join(COLLECTIONS)}; got {self.collection!r}")
+        if self.oracle is not None and not isinstance(self.oracle, AbstractMaximumLikelihood):
+            raise ModelError(f"oracle must be an AbstractMaximumLikelihood, such as Enumeration(); got {self.oracle!r}")
         if not self.c > 0:
             raise ModelError(f"the constant c of the paper's set must be positive; got {self.c!r}")
         for name in ("phis", "mus"):
@@ -96,7 +103,7 @@ class LowRank(AbstractDeclaration):
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
         counts = start_counts(list_class_support(factors, ends, allowed), noisy, horizon)
         known = counts, pieces, horizon, law, self._share(facts.delta), self.set
-        settings = float(self.c), self.collection, facts.seed
+        settings = float(self.c), self.collection, facts.seed, self.oracle
         return ClassKnowledge(*known, factors, start_likelihoods(factors), *settings)
 
     def _share(self, most: float) -> float:

@@ -1,7 +1,7 @@
 """`Latent`: few hidden states behind rich observations, found by EM and explored with optimism. A heuristic."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
 
@@ -13,11 +13,13 @@ from bidual._base.errors import ModelError
 from bidual._base.types import Episode
 from bidual.models._declaration import AbstractDeclaration, EnvironmentFacts, Needs
 from bidual.models._known import Known
+from bidual.models._maximum_likelihood import AbstractMaximumLikelihood
 from bidual.models.counts._counted import AbstractCounted, TablePolicy
 from bidual.models.counts._counts import Counts, start_counts
 from bidual.models.counts._posterior import build_known, estimate_start
 from bidual.models.counts._support import read_support
 from bidual.models.latent._decoded_counts import Tally
+from bidual.models.latent._expectation_maximisation import MixtureOracle
 from bidual.models.latent._latents import FREED, Latents, build_latents
 from bidual.models.latent._mixtures import AbstractEmissionFamily, Categorical, Gaussian
 from bidual.models.latent._reading import Reader
@@ -45,12 +47,15 @@ class Latent(AbstractDeclaration):
             successors never observed. Smaller explores longer.
         freed: where that mass goes: "unseen", to a fictitious latent that is as good as possible; "seen", to the best
             of the known ones, which explores badly and is there for comparison.
+        oracle: the search for the mixture that explains the observations of a step best, `ExpectationMaximisation()` by
+            default.
     """
 
     latents: int
     emission: str = "gaussian"
     rarest: float = 0.5
     freed: str = "unseen"
+    oracle: MixtureOracle | None = field(default=None, repr=False)  # described by `law_settings` where one is given
 
     subject = "has latents"
     default_explorer = "optimistic"
@@ -61,6 +66,9 @@ class Latent(AbstractDeclaration):
             raise ModelError(f"latents must be a whole number, at least 1; got {self.latents!r}")
         if self.emission not in EMISSIONS:
             raise ModelError(f"emission must be one of {', '.join(EMISSIONS)}; got {self.emission!r}")
+        if self.oracle is not None and not isinstance(self.oracle, AbstractMaximumLikelihood):
+            what = "an AbstractMaximumLikelihood, such as ExpectationMaximisation()"
+            raise ModelError(f"oracle must be {what}; got {self.oracle!r}")
         if not 0 < self.rarest <= 1:
             raise ModelError(f"rarest is a probability, above 0; got {self.rarest!r}")
         if self.freed not in FREED:
@@ -79,7 +87,7 @@ class Latent(AbstractDeclaration):
         support = read_support(lists, np.array([S - 1]), allowed)
         noisy = np.array([one.noisy for _, one in pieces.observed], dtype=bool)
         family: AbstractEmissionFamily = Gaussian() if facts.symbols is None else Categorical(facts.symbols)
-        reader = Reader.start(family, self.latents, (horizon, S, A), facts.dimension, len(pieces.observed))
+        reader = Reader.start(family, self.latents, (horizon, S, A), facts.dimension, len(pieces.observed), self.oracle)
         counts = start_counts(support, noisy, horizon)
         return LatentKnowledge(counts, pieces, horizon, None, facts.delta, "unseen", self, reader)
 
@@ -141,7 +149,8 @@ class LatentKnowledge(AbstractCounted):
 
     def law_settings(self) -> str:
         """Return the declaration."""
-        return repr(self.declared)
+        oracle = self.declared.oracle
+        return repr(self.declared) if oracle is None else f"{self.declared!r}, {oracle!r}"
 
     def assumptions(
         self, program: AbstractProgram, signals: Sequence[str], delta: float, share: float

@@ -15,7 +15,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bidual._base.errors import EnvError
 from bidual._base.types import Episode
 from bidual.models.latent._decoded_counts import Tally, count_episodes
-from bidual.models.latent._mixtures import AbstractEmissionFamily, Emission, find_strangers, fit_mixture
+from bidual.models.latent._expectation_maximisation import ExpectationMaximisation, MixtureClass, MixtureOracle
+from bidual.models.latent._mixtures import AbstractEmissionFamily, Emission, find_strangers
 from bidual.world.policies import Decoder
 
 
@@ -78,10 +79,16 @@ class Reader:
     latents: GrowingRows  # (arrivals, n), the end included
     fitted_at: Int[np.ndarray, "arrivals"]  # number of observations in the fit of every step
     seen: Tally
+    oracle: MixtureOracle | None = None  # None: `ExpectationMaximisation`
 
     @staticmethod
     def start(
-        family: AbstractEmissionFamily, most: int, shape: tuple[int, int, int], dimension: int, signals: int
+        family: AbstractEmissionFamily,
+        most: int,
+        shape: tuple[int, int, int],
+        dimension: int,
+        signals: int,
+        oracle: MixtureOracle | None = None,
     ) -> "Reader":
         """Return the reader before the first episode."""
         H = shape[0]
@@ -97,6 +104,7 @@ class Reader:
             GrowingRows.empty(H + 1, (), np.int64),
             np.zeros(H + 1, dtype=np.int64),
             count_episodes(nothing, nothing[:-1], np.zeros((H, 0, signals)), shape),
+            oracle,
         )
 
     def read(self, episodes: Sequence[Episode]) -> "Reader":
@@ -172,7 +180,8 @@ class Reader:
         for h in due.tolist():
             alive = np.flatnonzero(latents[h] != self.shape[1] - 1)
             points = self.observations.rows[h, alive].astype(np.float64)
-            steps[h] = _fit_step(self.family, points, latents[h, alive], self.most, steps[h])
+            oracle, mixtures = self.oracle or ExpectationMaximisation(), MixtureClass(self.family, self.most)
+            steps[h] = _fit_step(oracle, mixtures, points, latents[h, alive], steps[h])
             latents[h, alive] = steps[h].decode(points)
             fitted_at[h] = alive.size
         return replace(
@@ -185,20 +194,20 @@ class Reader:
 
 
 def _fit_step(
-    family: AbstractEmissionFamily,
+    oracle: MixtureOracle,
+    mixtures: MixtureClass,
     points: Float[np.ndarray, "n D"],
     latents: Int[np.ndarray, "n"],
-    most: int,
     warm: Emission | None,
 ) -> Emission:
     """Fit a mixture to all observations, or where there are many, to some of every latent and the latest."""
     if len(points) <= _MOST:
-        return fit_mixture(family, points, most, warm)
+        return oracle(mixtures, points, warm)
     chosen = [np.arange(len(points) - _LATEST, len(points))]
     for latent in np.unique(latents):
         members = np.flatnonzero(latents == latent)
         chosen.append(members[np.linspace(0, members.size - 1, min(members.size, _MOST)).astype(np.int64)])
-    emission = fit_mixture(family, points[np.unique(np.concatenate(chosen))], most, warm)
+    emission = oracle(mixtures, points[np.unique(np.concatenate(chosen))], warm)
     counts = np.bincount(emission.decode(points), minlength=emission.size)
     return replace(emission, weights=(counts + 1.0) / (counts + 1.0).sum())
 
