@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 import bidual as bd
+from bidual.learning.folder import read_manifest
 from bidual.learning.learner import Learner
 from bidual.tasks.riverswim import riverswim
 from tests.end_to_end.test_cli_runs import SMALL
 from tests.killed import outcome
+from tests.terminal import type_ctrl_c
 
 COMMAND = ("learn", *SMALL, "--episodes", "20", "--run", "runs/a", "--json")
 RIVER = riverswim(budget=2.5, states=3, horizon=5)
@@ -38,11 +40,13 @@ def timeless(text):
 
 # By what is interrupted there, at which call of it, and whether the run is stored by then.
 PHASES = {
-    "loading the task": ("bidual.cli.learn.load_declared", 1, False),
-    "setting up": ("bidual.learning.learn.set_up", 1, False),
-    "opening the folder": ("bidual.learning.runs._writer.RunLock", 1, False),
-    "opening the database": ("bidual.learning.runs._writer.Store", 1, False),
-    "writing the manifest": ("bidual.learning.runs._writer.write_manifest", 1, False),
+    "reading the options": ("bidual.cli.learn._read_options", 1, False),
+    "writing the manifest": ("bidual.learning.folder.write_manifest", 1, False),
+    "loading the task": ("bidual.cli.learn.load_declared", 1, True),
+    "setting up": ("bidual.learning.learn.set_up", 1, True),
+    "opening the folder": ("bidual.learning.runs._writer.RunLock", 1, True),
+    "opening the database": ("bidual.learning.runs._writer.Store", 1, True),
+    "writing the facts": ("bidual.learning.runs._writer.write_manifest", 1, True),
     "registering": ("bidual.learning.runs._store.Store.register", 1, True),
     "compiling the planner": ("bidual.learning.learn.vpdpo", 1, True),
     "episodes": ("bidual.learning.learner.Learner.take", 8, True),
@@ -52,6 +56,25 @@ PHASES = {
     "writing the solution": ("bidual.learning.learned.Learned.save", 1, True),
     "writing the result": ("bidual.learning.runs._store.Store.update", 2, True),
 }
+
+# What Python runs at the start of a process: it waits for Ctrl-C at a call of a function, and leaves a file there.
+WAIT = """
+import itertools, pathlib, time
+from importlib import import_module
+module, _, attribute = {name!r}.rpartition(".")
+try:
+    owner = import_module(module)
+except ModuleNotFoundError:
+    module, _, kind = module.rpartition(".")
+    owner = getattr(import_module(module), kind)
+function, calls = getattr(owner, attribute), itertools.count(1)
+def wait(*arguments, **named):
+    if next(calls) == {call}:
+        pathlib.Path("waits").touch()
+        time.sleep(100)
+    return function(*arguments, **named)
+setattr(owner, attribute, wait)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +99,56 @@ def test_a_run_is_said_to_be_stored_only_where_it_is(bidual_here, straight, monk
     again = bidual_here("learn", "--run", "runs/a", "--resume", "--json") if stored else bidual_here(*COMMAND)
     assert again.returncode == 0, again.stderr
     assert timeless(again.stdout) == straight
+
+
+def test_ctrl_c_while_libraries_are_imported_leaves_a_run(tmp_path):
+    """In a terminal, as soon as the manifest is there: which is before its problem is known."""
+    manifest = tmp_path / "runs" / "a" / "run.json"
+    code, screen = type_ctrl_c([*map(str, COMMAND)], tmp_path, manifest.exists, {})
+    assert code == 130
+    assert screen.endswith("'bidual learn --run runs/a --resume' goes on with it\nbidual: interrupted\n")
+    assert read_manifest(manifest.parent)["facts"] == {}
+    (listed,) = bd.runs.listed(tmp_path / "runs")
+    assert (listed.status, listed.episodes) == ("begun", 0)
+    with pytest.raises(bd.RunError, match="no episode to conclude from"):
+        bd.finish(RIVER.problem, RIVER.mdp, manifest.parent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", PHASES)
+def test_ctrl_c_in_a_terminal(bidual, straight, tmp_path, phase):
+    name, call, stored = PHASES[phase]
+    if not straight:
+        straight.update(timeless(bidual(*COMMAND[:-2], "straight/a", "--json").stdout))
+    (tmp_path / "sitecustomize.py").write_text(WAIT.format(name=name, call=call))
+    code, screen = type_ctrl_c(
+        [*map(str, COMMAND)], tmp_path, (tmp_path / "waits").exists, {"PYTHONPATH": str(tmp_path)}
+    )
+    assert (code, "Traceback" in screen) == (130, False)
+    assert screen.endswith("bidual: interrupted\n")
+    assert (tmp_path / "runs" / "a" / "run.json").exists() == ("the run is stored" in screen) == stored
+    again = bidual("learn", "--run", "runs/a", "--resume", "--json") if stored else bidual(*COMMAND)
+    assert timeless(again.stdout) == straight
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(bidual_here, tmp_path):
+    told = bidual_here("learn", "rover", "--set", "budgt=1", "--run", "runs/a")
+    assert (told.returncode, "budget" in told.stderr) == (2, True)
+    with pytest.raises(bd.ProblemError):
+        bd.learn(RIVER.problem, RIVER.mdp, "a model", run=tmp_path / "runs" / "a")
+    assert not list(tmp_path.iterdir())
+    learn(run=tmp_path / "runs" / "a")
+    with pytest.raises(bd.RunError, match="already holds a run"):
+        learn(run=tmp_path / "runs" / "a")
+
+
+def test_a_run_that_has_only_begun_may_be_started_again(monkeypatch, tmp_path):
+    """Without saying that it is resumed: nothing is lost."""
+    with monkeypatch.context() as patched:
+        patched.setattr("bidual.learning.learn.set_up", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            learn(run=tmp_path / "a")
+    assert outcome(learn(run=tmp_path / "a")) == outcome(learn())
 
 
 def _find(module, attribute):

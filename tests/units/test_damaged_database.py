@@ -117,9 +117,17 @@ def test_a_database_without_tables_is_one_without_runs(tmp_path):
 
 def test_a_run_without_an_entry_is_listed_by_its_manifest(copy, caplog):
     """The folder says what the database cannot."""
-    from bidual.learning.runs._manifest import write_manifest
+    from bidual.learning.folder import write_manifest
 
-    manifest = {"format": 1, "kind": "run", "task": "river", "facts": {}, "versions": {}, "created": 5.0, "options": {}}
+    manifest = {
+        "format": 1,
+        "kind": "run",
+        "task": "river",
+        "facts": {"seed": 0},
+        "versions": {},
+        "created": 5.0,
+        "options": {},
+    }
     write_manifest(copy / "a", manifest)
     _change(copy, "UPDATE runs SET result = '{' WHERE name = 'a'")
     first, second = bd.runs.listed(copy)

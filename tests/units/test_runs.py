@@ -36,8 +36,9 @@ from bidual._base import archive
 from bidual._base.archive import digest
 from bidual._base.checksum import compute_checksum
 from bidual.learning import learner
+from bidual.learning.folder import read_manifest
 from bidual.learning.metrics import Metric
-from bidual.learning.runs import Store, _lock, _writer, pack_state, read_manifest
+from bidual.learning.runs import Store, _lock, _writer, pack_state
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._manifest import check_facts
 from bidual.learning.runs._policies import Journal, PolicyPart

@@ -8,8 +8,7 @@ import pytest
 from bidual._base.checksum import compute_checksum
 from bidual.cli import main
 from bidual.cli._options import Options
-from bidual.learning.runs import read_manifest
-from bidual.learning.runs._manifest import write_manifest
+from bidual.learning.folder import read_manifest, write_manifest
 
 RIVER = ("--set", "states=3", "--set", "horizon=5", "--set", "budget=2.5", "--evaluation", "5")
 FILE = """

@@ -16,8 +16,8 @@ from bidual.cli.sweep import _command, _estimate, _progress
 from bidual.cli.sweep._jobs import Job, JobRecord, check_jobs, read_finished
 from bidual.cli.sweep._spec import list_options, read_spec
 from bidual.cli.sweep._summary import format_table, summarise_jobs
+from bidual.learning.folder import create_manifest, write_manifest
 from bidual.learning.runs._lock import RunLock
-from bidual.learning.runs._manifest import create_manifest, write_manifest
 from tests import sweeps
 
 ROOT = Path(__file__).parents[2]

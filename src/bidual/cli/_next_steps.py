@@ -9,7 +9,7 @@ from bidual.cli._options import Options, finish_command, resume_command
 
 def describe_stop(folder: Path, options: Options) -> str:
     """Return what is left of a run that was stopped, as far as it is in its folder, and the commands that use it."""
-    from bidual.learning.runs import count_stored
+    from bidual.learning.folder import count_stored
 
     episodes, resume = count_stored(folder), resume_command(options, folder)
     if episodes is None:

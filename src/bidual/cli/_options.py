@@ -74,7 +74,7 @@ class Options:
 
 def read_stored_options(folder: Path) -> Options:
     """Read the options that a run was started with."""
-    from bidual.learning.runs import read_manifest
+    from bidual.learning.folder import read_manifest
 
     return Options.from_dict(read_manifest(folder)["options"])
 
@@ -110,6 +110,8 @@ def _is_of_type(kind: object, value: object) -> bool:
 
 def find_default_episodes(target: str) -> int:
     """Return the default number of episodes of a task; of a file or an unknown name the general default."""
+    if target.endswith(".py"):
+        return Options.episodes
     from bidual.tasks import ENTRIES
 
     return next((entry.episodes for entry in ENTRIES if entry.name == target), Options.episodes)

@@ -9,6 +9,8 @@ from bidual._base.errors import EnvError, TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._files import make_folder
 from bidual.cli._history import write_history
+from bidual.cli._interrupts import remember_interrupts
+from bidual.cli._next_steps import describe_stop, describe_use
 from bidual.cli._options import (
     Options,
     check_executes_nothing,
@@ -21,6 +23,8 @@ from bidual.cli._options import (
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bidual.cli._target import Unknown
     from bidual.learning.learned import Learned
     from bidual.learning.runs import Folder
@@ -122,16 +126,41 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(args: argparse.Namespace) -> int:
+    """Learn and report. The folder of a run is written first, before numerical libraries are imported."""
+    if args.folder is None:
+        return _learn(args)
+    from bidual.learning.folder import begin_run
+
+    options = _read_options(args)
+    begun = options.to_dict()
+    if not _knows_episodes(args):
+        del begun["episodes"]
+    try:
+        with (
+            remember_interrupts() as raise_lost,
+            begin_run(args.folder, resume=args.resume, task=options.target, options=begun),
+        ):
+            return _learn(args, raise_lost)
+    except (KeyboardInterrupt, EnvError):
+        report(describe_stop(args.folder, options))
+        raise
+
+
+def _learn(args: argparse.Namespace, raise_lost: "Callable[[], None]" = lambda: None) -> int:
     """Learn and report."""
     from bidual.cli._files import draw_control_figures, to_json, write_learned
-    from bidual.cli._next_steps import describe_use
     from bidual.cli._true_model import evaluate_in_true_model
 
     options = _read_options(args)
+    if not _knows_episodes(args):
+        options = replace(options, episodes=find_default_episodes(options.target))
     target = load_declared(options)
+    raise_lost()
     if args.out is not None:
         make_folder(args.out)
     solution = learn_with_progress(options, target, time_limit=args.time_limit, run=_read_folder(args, options))
+    if args.folder is not None:
+        report(f"stored in {args.folder}")
     text = to_json(solution) if args.json else solution.describe() if args.verbose else str(solution)
     show(text)
     if args.json and solution.conflict is not None:
@@ -178,7 +207,7 @@ def _read_options(args: argparse.Namespace) -> Options:
     return Options(
         target=args.target,
         settings=tuple(args.settings),
-        episodes=find_default_episodes(args.target) if args.episodes is None else args.episodes,
+        episodes=Options.episodes if args.episodes is None else args.episodes,
         seed=args.seed,
         delta=args.delta,
         support=args.support,
@@ -190,6 +219,14 @@ def _read_options(args: argparse.Namespace) -> Options:
         per_step=args.per_step,
         batch=args.batch,
     )
+
+
+def _knows_episodes(args: argparse.Namespace) -> bool:
+    """Tell whether a number of episodes was given, now or when the run was started: the task's own comes with tasks."""
+    from bidual.learning.folder import read_manifest
+
+    stored = args.target is None and "episodes" in read_manifest(args.folder)["options"]
+    return stored or args.episodes is not None
 
 
 def _read_folder(args: argparse.Namespace, options: Options) -> "Folder | None":
@@ -215,20 +252,10 @@ def learn_with_progress(
     options: Options, target: "Unknown", *, time_limit: float | None = None, run: "Folder | None" = None
 ) -> "Learned":
     """Learn with a progress line."""
-    from bidual.cli._next_steps import describe_stop
     from bidual.cli._progress import open_learning_line
 
-    line = open_learning_line(target.name, options.episodes, maximises=target.problem.maximises)
-    try:
-        with line as progress:
-            solution = learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
-    except (KeyboardInterrupt, EnvError):
-        if run is not None:
-            report(describe_stop(Path(run.path), options))
-        raise
-    if run is not None:
-        report(f"stored in {run.path}")
-    return solution
+    with open_learning_line(target.name, options.episodes, maximises=target.problem.maximises) as progress:
+        return learn_with_options(options, target, time_limit=time_limit, progress=progress, run=run)
 
 
 def _choose_exit_code(solution: "Learned", args: argparse.Namespace, episodes: int) -> int:

@@ -13,16 +13,17 @@ from bidual._base.errors import EnvError, ProblemError, RunError
 from bidual._base.keys import check_seed
 from bidual.learning.callbacks import AbstractCallback, StopWhen
 from bidual.learning.failures import attach_state, attach_state_to_any
+from bidual.learning.folder import read_manifest
 from bidual.learning.learned import Learned, LearnProgress, assign_to_variables
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import MetricLog
 from bidual.learning.runs import (
     Folder,
     RunWriter,
+    begin_folder,
     blame_checkpoint,
     read_checkpoint,
     read_draws,
-    read_manifest,
     run_settings,
 )
 from bidual.learning.setup import check_counts, set_up
@@ -96,22 +97,23 @@ def learn(
     _check_kinds(explorer, stop_when, state)
     deadline = Deadline.after(time_limit)
     watching = watch(callback, stop_when, progress)
-    with _keep_for_interrupts(state):
-        env = number_states(env, problem, states, states_limit)
-        setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
-        first = start_learn_state(setup)
-    count = _choose_evaluation(episodes) if evaluation is None else evaluation
-    plan = _Plan(episodes, count, batch, watching, deadline.after_share(_LEARNING))
-    if run is None:
-        learn_state = first if state is None else resume_learn_state(state, setup)
-        return _run(Learner(setup, learn_state, None, deadline=deadline), plan, None)
-    if state is not None:
+    if run is not None and state is not None:
         raise ProblemError("state and run are two places to go on from: give one of them")
-    folder = run if isinstance(run, Folder) else Folder(run)
-    with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
-        # The run's own settings were compared, so that a state of an earlier version is about this problem too.
-        stored = replace(writer.learn_state, identity=first.identity)
-        return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes, deadline), plan, writer)
+    folder = run if isinstance(run, Folder | None) else Folder(run)
+    with begin_folder(folder):
+        with _keep_for_interrupts(state):
+            env = number_states(env, problem, states, states_limit)
+            setup = set_up(problem, env, model, explorer, delta=delta, seed=check_seed(seed))
+            first = start_learn_state(setup)
+        count = _choose_evaluation(episodes) if evaluation is None else evaluation
+        plan = _Plan(episodes, count, batch, watching, deadline.after_share(_LEARNING))
+        if folder is None:
+            learn_state = first if state is None else resume_learn_state(state, setup)
+            return _run(Learner(setup, learn_state, None, deadline=deadline), plan, None)
+        with RunWriter(folder, run_settings(setup, batch, folder.task), first, episodes) as writer:
+            # The run's own settings were compared, so that a state of an earlier version is about this problem too.
+            stored = replace(writer.learn_state, identity=first.identity)
+            return _run(Learner(setup, stored, MetricLog(setup), writer.fresh_episodes, deadline), plan, writer)
 
 
 def finish(

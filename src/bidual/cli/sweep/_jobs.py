@@ -131,7 +131,7 @@ def read_entries(out: Path) -> "dict[str, RunEntry]":
 
 def _is_begun(job: Job, entry: "RunEntry | None") -> bool:
     """Return whether the folder of a job holds its run; raise if it holds another."""
-    from bidual.learning.runs import read_manifest
+    from bidual.learning.folder import read_manifest
 
     if not (job.folder / "run.json").exists():
         return False

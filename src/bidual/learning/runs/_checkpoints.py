@@ -13,6 +13,7 @@ from typing import final
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
+from bidual.learning.folder import CHECKPOINTS
 from bidual.learning.runs._policies import Journal, PolicyPart
 from bidual.learning.runs._restored import check_state
 from bidual.learning.runs._states import pack_state, unpack_state
@@ -53,7 +54,6 @@ class Schedule:
         self._next = now + min(max(_LEAST, _SHARE * (now - self._began), _WRITES * min(self._costs)), _MOST)
 
 
-FOLDER = "checkpoints"
 _KIND = "checkpoint"
 _KEPT = 2
 _NAME = re.compile(r"[0-9]{9,}-[0-9]{9,}\.bidual")  # of a part of the policies
@@ -64,7 +64,7 @@ class Checkpoints:
     """The checkpoints of one run; `first` is its state before the first episode."""
 
     def __init__(self, folder: Path, first: LearnState) -> None:
-        self.folder, self._first = folder / FOLDER, first
+        self.folder, self._first = folder / CHECKPOINTS, first
         self._given = _collect_functions(first)
         self._journal = Journal(folder)
         self._run = folder
@@ -162,12 +162,6 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
         for path in self.folder.glob(".*"):
             path.unlink(missing_ok=True)
-
-
-def find_latest_episode(folder: Path) -> int:
-    """Return the number of episodes of the newest checkpoint of a run, by its name; 0 where there is none."""
-    names = (path.stem for path in (folder / FOLDER).glob("*.bidual"))
-    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def _list_common_properties(learn_state: LearnState) -> tuple[object, ...]:

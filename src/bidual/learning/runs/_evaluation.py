@@ -12,6 +12,7 @@ import numpy as np
 from bidual._base import archive
 from bidual._base.errors import ArchiveError, RunError
 from bidual._base.types import Episode
+from bidual.learning.folder import EVALUATION
 from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.runs._checkpoints import Schedule
 from bidual.learning.runs._episodes import check_actions, check_episodes
@@ -20,7 +21,6 @@ from bidual.storage import digest_policy
 from bidual.world.envs import AbstractEnvironment
 from bidual.world.policies import AbstractPolicy
 
-FILE = "evaluation.bidual"
 _KIND = "evaluation"
 _LOG = logging.getLogger("bidual.runs")
 
@@ -60,7 +60,7 @@ class StoredEvaluation:
         missing: Callable[[], Path | None],
         beginning: AbstractKnowledge,
     ) -> None:
-        self._path, self._guard, self._missing, self._beginning = folder / FILE, guard, missing, beginning
+        self._path, self._guard, self._missing, self._beginning = folder / EVALUATION, guard, missing, beginning
 
     def collect(
         self, env: AbstractEnvironment, policy: AbstractPolicy, seed: int, first: int, count: int, schedule: Schedule

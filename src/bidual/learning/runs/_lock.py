@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from bidual._base.errors import BusyError
+from bidual.learning.folder import LOCK
 
-FILE = "lock"
 _PATIENCE = 0.5  # seconds: a process that only tests the lock holds it for a moment
 
 
@@ -18,7 +18,7 @@ class RunLock:
 
     def __init__(self, folder: Path) -> None:
         nofollow = getattr(os, "O_NOFOLLOW", 0)  # a link could lead to any file of the user, which would be written to
-        self._descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | nofollow, 0o644)
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | nofollow, 0o644)
         try:
             self._take(folder)
         except BaseException:
@@ -41,7 +41,7 @@ class RunLock:
 
     def is_in(self, folder: Path) -> bool:
         """Return whether the lock is in a folder: not if that was deleted, renamed or replaced since it was taken."""
-        return leads_to(folder / FILE, os.fstat(self._descriptor))
+        return leads_to(folder / LOCK, os.fstat(self._descriptor))
 
     def release(self) -> None:
         """Release the lock."""
@@ -51,7 +51,7 @@ class RunLock:
 def is_held(folder: Path) -> bool:
     """Return whether some process holds the lock of a run."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDONLY)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bidual._base import archive
 from bidual._base.errors import ArchiveError
+from bidual.learning.folder import POLICIES
 from bidual.learning.runs import _decoders
 from bidual.learning.runs._decoders import Emissions
 from bidual.planners.control import MALFORMED, Given, read_control
@@ -25,7 +26,6 @@ from bidual.world.policies import (
     encode_control,
 )
 
-FOLDER = "policies"
 _KIND = "policies"
 _PER_POLICY = {"actions", "decoders"}  # arrays of what every new policy has
 
@@ -41,7 +41,7 @@ class Journal:
     """The written parts and their policies; `given` are the functions that controllers plan with."""
 
     def __init__(self, folder: Path, parts: Sequence[PolicyPart] = (), given: Given | None = None) -> None:
-        self.folder = folder / FOLDER
+        self.folder = folder / POLICIES
         self.parts: list[PolicyPart] = []
         self.count = 0
         self._found, self._known = DistinctPolicies(), 0  # of those found, so many are in files

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bidual._base.errors import RunError
+from bidual.learning.folder import MANIFEST, SOLUTION, find_latest_episode, read_manifest
 from bidual.learning.learned import Learned
-from bidual.learning.runs._checkpoints import Checkpoints, find_latest_episode
+from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._lock import is_held
-from bidual.learning.runs._manifest import FILE as MANIFEST
-from bidual.learning.runs._manifest import check_facts, read_manifest
-from bidual.learning.runs._rescue import SOLUTION
+from bidual.learning.runs._manifest import check_facts
 from bidual.learning.runs._schema import FILE as DATABASE
 from bidual.learning.runs._store import RunEntry, Series, Store
 from bidual.learning.state import LearnState
@@ -25,8 +24,8 @@ _MOST_CELLS, _MOST_EMPTY = 10_000_000, 10  # of a table, and how many for each n
 class Listed(NamedTuple):
     """A run in a list.
 
-    `status` is running, finished, failed, or stopped, whether on purpose or by a crash; unknown where the folder is
-    there and the database has no undamaged entry for it.
+    `status` is running, finished, failed, or stopped, whether on purpose or by a crash; begun before its problem and
+    environment are set up; unknown where the folder is there and the database has no undamaged entry for it.
     """
 
     name: str
@@ -45,10 +44,13 @@ def listed(folder: str | os.PathLike[str] = "runs") -> list[Listed]:
     """List the runs of a folder, in the order of their names."""
     parent = Path(folder)
     with _translate_errors(parent):
+        others = list(_list_folders(parent))
+        if others and not (parent / DATABASE).is_file():  # which runs that have only begun leave out
+            return others
         with _open_store(parent) as store:
             found = [_list_entry(parent, entry, store) for entry in store.entries()]
         known = {one.name for one in found}
-        others = [one for one in _list_folders(parent) if one.name not in known]
+        others = [one for one in others if one.name not in known]
     return sorted([*found, *others], key=lambda one: one.name)
 
 
@@ -69,11 +71,6 @@ def read_checkpoint(
     check_facts(folder, manifest, facts)
     with _translate_errors(folder):
         return Checkpoints(folder, first).read()
-
-
-def count_stored(folder: Path) -> int | None:
-    """Return how many episodes of a run are stored; None where it is not stored at all."""
-    return find_latest_episode(folder) if (folder / MANIFEST).is_file() else None
 
 
 def is_stopped(folder: Path) -> bool:
@@ -156,13 +153,12 @@ def _open_store(parent: Path) -> Store:
 def _list_folders(parent: Path) -> Iterator[Listed]:
     """List the runs of a folder by their manifests: what the database should say, and does not always."""
     for path in sorted(parent.glob(f"*/{MANIFEST}")):
-        folder, task, created = path.parent, None, 0.0
+        folder, task, created, status = path.parent, None, 0.0, "unknown"
         with suppress(RunError):
             manifest = read_manifest(folder)
             task, created = manifest.get("task"), float(manifest.get("created", 0.0))
-        yield Listed(
-            folder.name, folder, task, "unknown", find_latest_episode(folder), created, created, None, None, None
-        )
+            status = status if manifest["facts"] else "begun"
+        yield Listed(folder.name, folder, task, status, find_latest_episode(folder), created, created, None, None, None)
 
 
 def _list_entry(parent: Path, entry: RunEntry, store: Store) -> Listed:

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 
 from bidual._base import archive
 from bidual._base.errors import BidualError
+from bidual.learning.folder import SOLUTION, write_manifest
 from bidual.learning.learned import Learned
 from bidual.learning.metrics import Metric
 from bidual.learning.runs._checkpoints import Checkpoints
 from bidual.learning.runs._lock import RunLock
-from bidual.learning.runs._manifest import write_manifest
 from bidual.learning.runs._store import Store
 from bidual.learning.state import LearnState
-
-SOLUTION = "solution.bidual"
 
 
 class Remains(NamedTuple):

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bidual._base.errors import RunError
+from bidual.learning.folder import TENSORBOARD
 from bidual.learning.metrics import Metric
-
-FOLDER = "tensorboard"
 
 
 def require_tensorboard() -> None:
@@ -33,7 +32,7 @@ class Board:
         from tensorboardX.proto import event_pb2
         from tensorboardX.record_writer import RecordWriter
 
-        own = folder / FOLDER
+        own = folder / TENSORBOARD
         own.mkdir(parents=True, exist_ok=True)
         # The files are named by the second of their creation, and would be overwritten within it.
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{len(list(own.glob('events*'))):06d}"

@@ -3,32 +3,35 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
 from bidual._base.errors import ArchiveError, BidualError, ProblemError, RunError
 from bidual._base.types import Episode
+from bidual.learning.folder import (
+    LOCK,
+    MANIFEST,
+    SOLUTION,
+    begin_run,
+    check_resume,
+    create_manifest,
+    prepare_folder,
+    read_manifest,
+    tidy_folder,
+    write_manifest,
+)
 from bidual.learning.learned import Learned
 from bidual.learning.learner import Learner
 from bidual.learning.metrics import Metric
 from bidual.learning.outputs import run_fresh_episodes
 from bidual.learning.runs._checkpoints import Checkpoints, Schedule
 from bidual.learning.runs._evaluation import StoredEvaluation
-from bidual.learning.runs._lock import FILE as LOCK
 from bidual.learning.runs._lock import RunLock
-from bidual.learning.runs._manifest import (
-    FILE,
-    check_facts,
-    create_manifest,
-    read_manifest,
-    warn_of_versions,
-    write_manifest,
-)
-from bidual.learning.runs._preparation import check_resume, prepare_folder, tidy_folder
+from bidual.learning.runs._manifest import check_facts, warn_of_versions
 from bidual.learning.runs._reading import is_result_of
-from bidual.learning.runs._rescue import SOLUTION, Remains, read_metrics, rescue_database, rescue_run
+from bidual.learning.runs._rescue import Remains, read_metrics, rescue_database, rescue_run
 from bidual.learning.runs._store import Store
 from bidual.learning.runs._tensorboard import Board, require_tensorboard
 from bidual.learning.state import LearnState
@@ -78,7 +81,7 @@ class RunWriter:
             opened.callback(self._lock.release)
             self._store = opened.enter_context(Store(folder.resolve().parent))
             # Existing runs can only be detected behind the lock: another process may just have begun one.
-            self.manifest = _resume_manifest(to, facts) if (folder / FILE).exists() else _begin_manifest(to, facts)
+            self.manifest = _find_manifest(to, facts)
             self._first, self._checkpoints = first, Checkpoints(folder, first)
             self.learn_state = self._checkpoints.latest() or first
             if episodes is not None:  # whole batches are run, so there may be a few more
@@ -194,7 +197,7 @@ class RunWriter:
 
     def _find_missing(self) -> Path | None:
         """Find what was deleted, renamed or replaced of the folder since it was opened; None where all is there."""
-        parts = (self.folder, self.folder / FILE, self.folder / LOCK)
+        parts = (self.folder, self.folder / MANIFEST, self.folder / LOCK)
         missing = next((path for path in parts if not path.exists()), None) or self._checkpoints.find_missing()
         return self.folder if missing is None and not self._lock.is_in(self.folder) else missing
 
@@ -231,19 +234,28 @@ class RunWriter:
         return f"It is stored up to episode {self.saved}, and can be resumed. {rescue_database(self._store)}"
 
 
-def _begin_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
-    """Create the manifest of a new run."""
-    return create_manifest(facts, to.task, dict(to.options))
+def begin_folder(folder: Folder | None) -> AbstractContextManager[None]:
+    """Write the folder of a run before its problem and environment are set up, which is slow."""
+    if folder is None:
+        return nullcontext()
+    return begin_run(Path(folder.path), resume=folder.resume, task=folder.task, options=dict(folder.options))
 
 
-def _resume_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a resumed run, with the options of today: they may ask for more episodes."""
-    folder = Path(to.path)
-    check_resume(folder, resume=to.resume)
+def _find_manifest(to: Folder, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a run: a new one or, where it is resumed, its own with the options of today.
+
+    These may ask for more episodes. A run that has only begun has options and no facts yet.
+    """
+    folder, options = Path(to.path), dict(to.options)
+    if not (folder / MANIFEST).exists():
+        return create_manifest(facts, to.task, options)
     manifest = read_manifest(folder)
+    if not manifest["facts"]:
+        return create_manifest(facts, to.task, options or manifest["options"])
+    check_resume(folder, manifest, resume=to.resume)
     check_facts(folder, manifest, facts)
     warn_of_versions(folder, manifest)
-    return manifest | ({"options": dict(to.options)} if to.options else {})
+    return manifest | ({"options": options} if options else {})
 
 
 def _check_extent(folder: Path, done: int, episodes: int, batch: int) -> None:
