@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 
 import bidual as bd
-from bidual.models import AbstractDynamics, AbstractModel, EnvironmentFacts, Known, Latents, LinearLaws, known
+from bidual.models import (
+    AbstractDynamics,
+    AbstractModel,
+    EnvironmentFacts,
+    Known,
+    Latents,
+    LinearLaws,
+    Stationary,
+    known,
+)
 from bidual.planners.control import Among
 from bidual.world.mdp._mdp import find_reachable
 from tests.classes import around
@@ -47,7 +56,8 @@ MODELS |= {"elliptical": _elliptical}
 def test_every_implementation_is_here():
     # `Latents` has no states of its own that features could be arrays over: see units/test_latents.py.
     # Dynamics move vectors: see contracts/test_control.py, and sets of linear ones laws/test_linear_laws.py.
-    others = {Latents, AbstractDynamics, Among, LinearLaws}
+    # `Stationary` has no steps, and policies without them: see contracts/test_endless_planners.py.
+    others = {Latents, AbstractDynamics, Among, LinearLaws, Stationary}
     assert {type(make()) for make in MODELS.values()} | others == set(AbstractModel.__subclasses__())
 
 

@@ -14,7 +14,7 @@ PRICES = {
     "media": {"fast": 0.4952},
     "riverswim": {"right": 0.160},
     "inventory": {"cost": 0.2219},
-    "frozenlake": {"holes": 0.759},
+    "frozenlake": {"holes": 0.7593},
     "cliffwalking": {"falls": 4.545, "goal": 9.956},
     "taxi": {"fuel": 1 / 12},
     "deep-sea-treasure": {"time": 0.875},

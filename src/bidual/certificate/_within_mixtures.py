@@ -136,14 +136,14 @@ def _bound_curved(program: ConvexProgram, plans: PlanTables, model: Plausible, p
     """Bound curved functions over the class: law by law where these are few, else through their image."""
     p, H, S = plans.actions.shape
     count = math.prod(int(inside.sum()) for inside in model.inside[:-1])  # there are no costs after the last action
-    few = count <= _MOST and count * p * H * S * S <= _WORK
+    few = count <= _MOST and count * p * H * S * S <= _WORK and not program.num_auxiliary
     if few and model.initial is not None and not pieces.arrivals and not pieces.observed:
         return _bound_over_combinations(program, plans, model, pieces, model.initial)
     lower = np.full(1 + program.equality.size, -np.inf)
     if program.image.size > MOST_NUMBERS:
         return lower, -lower
     low, high = _enclose_linear(list_image_rows(program), plans, model, pieces)
-    return lower, bound_over_box(program, list(zip(low, high, strict=True)))
+    return bound_over_box(program, list(zip(low, high, strict=True)))
 
 
 def _bound_over_combinations(
