@@ -38,6 +38,7 @@ DUALS = {
     "gradient ascent": GradientAscent(Gamma=4.0),
     "gradient ascent, literal": GradientAscent(Gamma=4.0, literal=True),
     "gradient ascent, doubling": GradientAscent(Gamma=0.1, doubling=True),
+    "gradient ascent, adaptive": GradientAscent(Gamma=4.0, steps="adaptive", floor=1e-3),
     "leader": FollowTheLeader(Gamma=4.0),
     "leader, doubling": FollowTheLeader(Gamma=0.1, doubling=True),
 }

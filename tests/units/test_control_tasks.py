@@ -332,7 +332,7 @@ def test_names_of_explorers_mean_an_optimism_here():
     assert find_controls_explorer("hallucinated", None, own).optimism == control.Hallucinated(0.5)
     assert find_controls_explorer("optimistic", None, own).optimism == control.Hallucinated(share=1.0)
     both = find_controls_explorer("thompson", "paper", own)
-    assert (both.optimism, both.dual) == (control.Thompson(), bd.dual.GradientAscent())
+    assert (both.optimism, both.dual) == (control.Thompson(), bd.dual.GradientAscent(steps="adaptive", floor=3e-3))
     assert find_controls_explorer(None, "ftl", own).dual == bd.dual.FollowTheLeader()
     assert find_controls_explorer(None, "corrective", own) == own
 

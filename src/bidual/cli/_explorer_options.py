@@ -62,7 +62,7 @@ def find_controls_explorer(name: str | None, dual: str | None, suited: "Controls
             return suited
         suited = suited.otherwise
     players = {
-        "paper": GradientAscent(),
+        "paper": GradientAscent(steps="adaptive", floor=3e-3),  # controls are never free
         "paper-literal": GradientAscent(literal=True),
         "ftl": FollowTheLeader(),
     }

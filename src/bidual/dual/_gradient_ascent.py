@@ -45,10 +45,11 @@ class Ascent(NamedTuple):
 
     now: Variables
     mean: Variables
+    squares: tuple[float, ...] = ()  # sums of squared gradients of every constraint, where steps follow them
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     """Projected gradient ascent with steps of order 1 / sqrt t.
 
@@ -59,16 +60,36 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
             that by default alpha = w and beta = gamma w are known and only gamma is searched.
         doubling: start again with twice the Gamma when an average multiplier exceeds half of it.
         growth: growth factor of the time from one bound at the averages to the next.
+        steps: "ranges", of the size that the compact sets allow; or "adaptive", those of (beta, gamma) of a constraint
+            D / sqrt(2 sum |gradient|^2) over the gradients so far, with D the diameter of its cone. Their regret is at
+            most sqrt(2) D times the root of that sum, and so of order sqrt(t) as well; one bad plan in an early model
+            does not set the scale for long.
+        floor: the least multiplier of an inequality, as a share of Gamma. A plan that is free to use up a limit uses
+            hundreds of times of it where controls cost nothing else; a floor costs at most itself times the range of g.
     """
 
     Gamma: float | None = None
     literal: bool = False
     doubling: bool = False
     growth: float = 1.25
+    steps: str = "ranges"
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
         check_settings(self.Gamma, self.growth)
+        if self.steps not in ("ranges", "adaptive"):
+            raise ProblemError(f"steps are by 'ranges' or 'adaptive'; got {self.steps!r}")
+        if not 0 <= self.floor < 1:
+            raise ProblemError(
+                f"the floor of multipliers is a share of Gamma, from 0 to less than 1; got {self.floor!r}"
+            )
+
+    def __repr__(self) -> str:
+        """Return the settings as stored runs name them: those that came later only where they are others."""
+        names = ["Gamma", "literal", "doubling", "growth"]
+        names += [name for name, value in (("steps", "ranges"), ("floor", 0.0)) if getattr(self, name) != value]
+        return f"GradientAscent({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def init(self, program: VariationalProgram) -> Duals[Averages[Ascent]]:
         """Return the state at alpha = 0 (or its known value), without multipliers."""
@@ -78,10 +99,9 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         """Return the same state; known plans serve only for the Slater point."""
         _check_lipschitz(program)
         images = np.array([program.image(reply.plan.embedding) for reply in known])
-        start = self._start(program)
-        duals = start_averaging(
-            program, start, images.reshape(len(known), program.image.size), require_Gamma(self.Gamma)
-        )
+        Gamma = require_Gamma(self.Gamma)
+        start = self._start(program, Gamma)
+        duals = start_averaging(program, start, images.reshape(len(known), program.image.size), Gamma)
         return self._ask(program, duals, start.now)
 
     def step(self, program: VariationalProgram, duals: Duals[Averages[Ascent]], plan: Plan) -> Duals[Averages[Ascent]]:
@@ -91,12 +111,17 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         if memory.bounding:
             duals = record_bound(duals, _bound(program, memory.state.mean, y), self.growth)
             if self.doubling and outgrows_Gamma(memory, [pair.gamma for pair in memory.state.mean.pairs]):
-                duals = restart_with_double_Gamma(duals, self._start(program))
+                duals = restart_with_double_Gamma(duals, self._start(program, 2 * memory.Gamma))
             return self._ask(program, duals, duals.memory.state.now)
         now = memory.state.now
         duals = count_plan(duals, y)
         t = duals.memory.t
-        ascent = Ascent(self._step_variables(program, now, y, t, memory.Gamma), _update_mean(memory.state.mean, now, t))
+        mean = _update_mean(memory.state.mean, now, t)
+        if self.steps == "adaptive":
+            after, squares = self._step_adaptively(program, memory.state, y, t, memory.Gamma)
+            ascent = Ascent(after, mean, squares)
+        else:
+            ascent = Ascent(self._step_variables(program, now, y, t, memory.Gamma), mean)
         duals = replace(duals, memory=replace(duals.memory, state=ascent))
         if t < duals.memory.next_bound:
             return self._ask(program, duals, ascent.now)
@@ -104,20 +129,24 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         duals = replace(duals, memory=replace(duals.memory, bounding=True))
         return self._ask(program, duals, ascent.mean)
 
-    def _start(self, program: VariationalProgram) -> Ascent:
+    def _start(self, program: VariationalProgram, Gamma: float) -> Ascent:
         alpha = self._find_fixed_slope(program.f, 1.0)
-        start = Variables(
-            np.zeros(program.f.rows.size) if alpha is None else alpha,
-            tuple(Pair(np.zeros(term.rows.size), 0.0) for term in program.g),
-        )
-        return Ascent(start, start)
+        pairs = []
+        for term, equal in zip(program.g, program.equality, strict=True):
+            gamma = 0.0 if equal else self.floor * Gamma
+            beta = self._find_fixed_slope(term, gamma) if gamma else None
+            pairs.append(Pair(np.zeros(term.rows.size), gamma) if beta is None else Pair(beta, gamma))
+        start = Variables(np.zeros(program.f.rows.size) if alpha is None else alpha, tuple(pairs))
+        return Ascent(start, start, (0.0,) * len(pairs) if self.steps == "adaptive" else ())
 
     def _step_variables(
         self, program: VariationalProgram, now: Variables, y: Float[np.ndarray, "n"], t: int, Gamma: float
     ) -> Variables:
         """Run lines 2 to 5 of Algorithm 1."""
         pairs = [
-            self._step_constraint(term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else 0.0, Gamma)
+            self._step_constraint(
+                term, pair, term.part(y), Gamma / math.sqrt(t), -Gamma if equal else self.floor * Gamma, Gamma
+            )
             for term, pair, equal in zip(program.g, now.pairs, program.equality, strict=True)
         ]
         return Variables(self._step_objective(program.f, now.alpha, program.f.part(y), t), tuple(pairs))
@@ -145,6 +174,27 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         x = g.conjugate_argmax(beta, gamma, y)
         return project_onto_cone(beta + eta * (y - x), gamma + eta * g.value(x), L, high)
 
+    def _step_adaptively(
+        self, program: VariationalProgram, state: Ascent, y: Float[np.ndarray, "n"], t: int, Gamma: float
+    ) -> tuple[Variables, tuple[float, ...]]:
+        """Run lines 2 to 5 with steps of the multipliers of the length that their gradients so far ask for."""
+        squares, pairs = [], []
+        for term, pair, equal, seen in zip(program.g, state.now.pairs, program.equality, state.squares, strict=True):
+            g, z = term.function, term.part(y)
+            if equal or self._find_fixed_slope(term, pair.gamma) is not None:
+                squares.append(seen + g.value(z) ** 2)
+                low = -Gamma if equal else self.floor * Gamma
+                gamma = float(np.clip(pair.gamma + _measure_step(Gamma - low, squares[-1]) * g.value(z), low, Gamma))
+                pairs.append(Pair(gamma * g.gradient(z), gamma))
+                continue
+            x, L = g.conjugate_argmax(pair.beta, pair.gamma, z), g.lipschitz
+            squares.append(seen + float((z - x) @ (z - x)) + g.value(x) ** 2)
+            eta = _measure_step(Gamma * max(2 * L, math.hypot(1, L)), squares[-1])
+            moved = project_onto_cone(pair.beta + eta * (z - x), pair.gamma + eta * g.value(x), L, Gamma)
+            pairs.append(Pair(moved.beta, max(moved.gamma, self.floor * Gamma)))
+        alpha = self._step_objective(program.f, state.now.alpha, program.f.part(y), t)
+        return Variables(alpha, tuple(pairs)), tuple(squares)
+
     def _find_fixed_slope(self, term: Term, gamma: float) -> Float[np.ndarray, "n"] | None:
         """Return the known dual variable of a linear function; None where it is searched."""
         function = term.function
@@ -155,6 +205,11 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
     ) -> Duals[Averages[Ascent]]:
         theta = program.image.adjoint(program.slope(at.alpha, [pair.beta for pair in at.pairs]))
         return replace(duals, theta=theta)
+
+
+def _measure_step(diameter: float, squares: float) -> float:
+    """Return the step D / sqrt(2 sum |gradient|^2) of AdaGrad for one block; 0 before any gradient."""
+    return diameter / math.sqrt(2 * squares) if squares > 0 else 0.0
 
 
 def check_settings(Gamma: float | None, growth: float) -> None:

@@ -12,10 +12,10 @@ from jaxtyping import Float
 
 from bidual._base.errors import ProblemError
 from bidual._base.keys import Draw
-from bidual.dual import FollowTheLeader, GradientAscent
+from bidual.dual import Duals, FollowTheLeader, GradientAscent
 from bidual.loop.explorers._base import AbstractExplorer, AbstractInner, Choice, Corrective, PlanMixture
 from bidual.loop.explorers._linearised import choose_inner
-from bidual.loop.explorers._steps import DualSteps, compute_first_Gamma
+from bidual.loop.explorers._steps import DualSteps, compute_first_Gamma, search_Gamma
 from bidual.models import AbstractModel, ControlKnowledge
 from bidual.planners import AbstractPlanner
 from bidual.planners.control import (
@@ -35,6 +35,8 @@ from bidual.problem.convex import AbstractProgram, AffineProgram, ConvexProgram,
 from bidual.problem.modelling import make_variational
 from bidual.world.policies import ControlPolicy, RandomControls
 
+_SEARCHED = (0, 4, 16, 64)  # plans before which Gamma is searched in the estimate
+_ANY = 1e9  # the size of a set that plays no part
 _FADES = 0.02  # of debt and spread with every mixture
 
 
@@ -102,8 +104,9 @@ class Controls(AbstractExplorer[ControlPlans]):
         """Return a memory without plans."""
         if self.dual is None:
             return ControlPlans(self._inner(program).init(program))
-        functions = _build_conjugates(program, knowledge)
         dual = self.dual
+        bounded = not (isinstance(dual, GradientAscent) and dual.steps == "adaptive" and program.linear is not None)
+        functions = _build_conjugates(program, knowledge, bounded=bounded)
         if dual.Gamma is None:
             dual = replace(dual, Gamma=compute_first_Gamma(functions), doubling=True)
         return ControlPlans(None, DualSteps(functions, knowledge.pieces, dual, dual.init(functions)))
@@ -116,7 +119,10 @@ class Controls(AbstractExplorer[ControlPlans]):
             return Choice(draw_controls(knowledge, self.push), 0), memory
         model, planner = self._draw_models(knowledge, draw)
         if memory.steps is not None:
-            return _take_step(memory.steps, model, planner, knowledge)
+            searched = (
+                isinstance(self.dual, GradientAscent) and self.dual.Gamma is None and self.dual.steps == "adaptive"
+            )
+            return _take_step(memory.steps, model, planner, knowledge, searched=searched)
         mixed, warm = self._inner(program)(program, model, knowledge.stage, planner, memory.warm)
         if not mixed.expected:
             return Choice(mixed.pick(draw.uniform()), mixed.plans), ControlPlans(warm)
@@ -135,7 +141,12 @@ class Controls(AbstractExplorer[ControlPlans]):
 
 
 def _take_step(
-    steps: DualSteps, model: AbstractModel, planner: AbstractPlanner[Any], knowledge: ControlKnowledge
+    steps: DualSteps,
+    model: AbstractModel,
+    planner: AbstractPlanner[Any],
+    knowledge: ControlKnowledge,
+    *,
+    searched: bool,
 ) -> tuple[Choice, ControlPlans]:
     """Plan for the present cost, and take one step of the dual player; plans for its bounds are not run."""
     dual, duals, aside = steps.dual, steps.duals, 0
@@ -143,15 +154,30 @@ def _take_step(
         duals = dual.step(steps.program, duals, planner(model, knowledge.stage, duals.theta))
         aside += 1
     plan = planner(model, knowledge.stage, duals.theta)
+    if searched and duals.memory.t in _SEARCHED:
+        Gamma, tried = search_Gamma(steps.program, lambda theta: planner(model, knowledge.stage, theta), plan)
+        duals, aside = replace(duals, memory=replace(duals.memory, Gamma=_keep_above(duals, Gamma))), aside + tried
     after = steps._replace(duals=dual.step(steps.program, duals, plan))
     return Choice(plan.actions, aside + 1, plan.embedding), ControlPlans(None, after)
 
 
-def _build_conjugates(program: AbstractProgram, knowledge: ControlKnowledge) -> VariationalProgram:
-    """Build the problem with a conjugate for every function; the compact sets come from the bounds of the signals."""
+def _keep_above(duals: Duals[Any], Gamma: float) -> float:
+    """Return Gamma, or twice the largest multiplier in use: a search in an estimate must not cut that off."""
+    if not np.isfinite(Gamma):  # no plan had room
+        return duals.memory.Gamma
+    return max(Gamma, 2 * max((abs(pair.gamma) for pair in duals.memory.state.now.pairs), default=0.0))
+
+
+def _build_conjugates(program: AbstractProgram, knowledge: ControlKnowledge, *, bounded: bool) -> VariationalProgram:
+    """Build the problem with a conjugate for every function; the compact sets come from the bounds of the signals.
+
+    Of linear functions slopes are known, and adaptive steps do not ask how large values can be: any set will do.
+    """
 
     def least(theta: Float[np.ndarray, "H d"]) -> float:
         low = float(knowledge.pieces.span(theta[None])[0][0])
+        if not (bounded or np.isfinite(low)):
+            return -_ANY
         if not np.isfinite(low):
             raise ProblemError(
                 "primal-dual steps need a compact set that holds every embedding, and a signal of the problem has no "

@@ -35,6 +35,8 @@ from bidual.problem.features import Pieces
 from bidual.problem.modelling import make_variational
 from bidual.world.policies import Played
 
+_PRICES = (0.25, 1.0, 4.0, 16.0)  # of the constraints, in units of the slope of the objective
+
 
 class DualSteps(NamedTuple):
     """The problem with conjugates, its features, the dual player with its Gamma, and its state."""
@@ -129,6 +131,33 @@ def compute_first_Gamma(functions: VariationalProgram) -> float:
     rooms = [-_find_ends(g.function).min() if isinstance(g.function, Affine) else g.size for g in functions.g]
     room = min([room for room in rooms if room > 0], default=1.0)
     return float(max(2 * width / room, 1e-3))
+
+
+def search_Gamma(
+    functions: VariationalProgram, plan_for: Callable[[Float[np.ndarray, "H d"]], Plan], first: Plan
+) -> tuple[float, int]:
+    """Search for a Slater point along prices; return 2 (f there - the least f) / room, and the number of plans.
+
+    The paper's linear search, in one model: plans for the slope of f at the first plan and for a price on every
+    constraint, and for the constraints alone. The smallest Gamma of a point with room is taken; where there is none,
+    infinity. The model is an estimate and the least f that of these plans, so that doubling has to stay.
+    """
+    image = functions.image
+    y = image(first.embedding)
+    slopes = [term.function.gradient(term.part(y)) for term in functions.g]
+    rows = ~functions.equality
+    alpha = functions.f.function.gradient(functions.f.part(y))
+    sizes = [float(np.linalg.norm(slope)) for slope in slopes]
+    if not rows.any() or not all(sizes):
+        return np.inf, 0
+    unit = max(float(np.linalg.norm(alpha)) / min(sizes), 1e-12)
+    thetas = [functions.slope(alpha, [unit * price * slope for slope in slopes]) for price in _PRICES]
+    thetas.append(functions.slope(0 * alpha, slopes))
+    seen = [y, *(image(plan_for(image.adjoint(theta)).embedding) for theta in thetas)]
+    values = [functions.values(point) for point in seen]
+    least, rooms = min(f for f, _ in values), [-g[rows].max() for _, g in values]
+    found = [2 * (f - least) / room for (f, _), room in zip(values, rooms, strict=True) if room > 0 and f > least]
+    return (max(min(found), 1e-6), len(thetas)) if found else (np.inf, len(thetas))
 
 
 def _find_ends(function: Affine) -> Float[np.ndarray, "2"]:
