@@ -35,9 +35,8 @@ SUITES = {
     "_mixtures": ("mixture_bounds",),
     **dict.fromkeys(("_cuts", "_convex"), CONVEX),
     "_slopes": ("slopes", "verify"),
-    **dict.fromkeys(
-        ("verify", "verify_convex", "verify_expressions", "verify_functions", "verify_numbers"), ("verify",)
-    ),
+    **dict.fromkeys(("verify", "verify_convex"), ("verify",)),
+    **{f"verify_{name}": (f"verify_{name}",) for name in ("numbers", "functions", "expressions")},
     **{f"verify_{name}": ("verify_learned",) for name in ("learned", "laws")},
     "verify_bets": ("verify_bets", "verify_learned"),
     **dict.fromkeys(("verify_sets", "verify_signals"), ("verify_sets", "verify_learned")),

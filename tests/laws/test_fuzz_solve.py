@@ -210,6 +210,12 @@ def test_a_policy_that_undercuts_the_bound_by_a_rounding_of_its_limits_is_optima
     judge_convex(365655365988)
 
 
+@pytest.mark.parametrize("seed", [5001, 587120315956])
+def test_the_last_digits_of_a_mixture_do_not_decide(seed):
+    """Found by the fuzz: a norm that must be 0 ended with a violation of 1e-8, a sum of sizes with a gap of 2e-7."""
+    judge_convex(seed)
+
+
 @pytest.mark.slow
 def test_fresh_problems_end_with_true_bounds():
     first, count = int(os.environ.get("FUZZ", secrets.randbelow(2**40))), int(os.environ.get("FUZZ_COUNT", "10000"))

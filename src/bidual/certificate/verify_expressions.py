@@ -176,7 +176,14 @@ def scale(a: Form, b: Form, inverse: bool = False) -> Form:
     return combine([(1 / c if inverse else c, a)])
 
 
+def check_shapes(found: object, expected: object) -> None:
+    if found != expected:
+        raise ValueError(f"shapes that do not fit: {found}, not {expected}")
+
+
 def entries(arguments: list[Array], entry: Any, shape: tuple[int, ...] | None = None) -> Array:  # noqa: ANN401
+    if shape is not None:
+        check_shapes(common([*arguments, Array(shape, {})]), shape)
     shape = common(arguments) if shape is None else shape
     check_size(*(max(n, 1) for n in shape), sum(max(map(len, a.forms.values()), default=1) for a in arguments))
     return Array(shape, {i: entry(*(a.at(i) for a in arguments)) for i in places(shape)})
@@ -185,6 +192,7 @@ def entries(arguments: list[Array], entry: Any, shape: tuple[int, ...] | None = 
 def matrix_product(arguments: list[Array], data: list[Any]) -> Array:
     a, b = arguments
     inner, (rows, columns) = a.shape[-1], (a.shape[:-1], b.shape[1:])
+    check_shapes(b.shape[0], inner)
     check_size(*rows, *columns, inner, max(len(form) for x in arguments for form in x.forms.values()))
     terms = {
         i: [scale(a.forms[*i[: len(rows)], j], b.forms[j, *i[len(rows) :]]) for j in range(inner)]
@@ -215,6 +223,9 @@ def reshape(arguments: list[Array], data: list[Any]) -> Array:
 def stack(arguments: list[Array], axis: int) -> Array:
     forms, start = {}, 0
     for a in arguments:
+        check_shapes(
+            [*a.shape[:axis], *a.shape[axis + 1 :]], [*arguments[0].shape[:axis], *arguments[0].shape[axis + 1 :]]
+        )
         forms.update({(*i[:axis], i[axis] + start, *i[axis + 1 :]): form for i, form in a.forms.items()})
         start += a.shape[axis]
     shape = (*arguments[0].shape[:axis], start, *arguments[0].shape[axis + 1 :])

@@ -4,8 +4,8 @@ It goes through up to three stages, each a master problem over the plans found s
 
 * violation: the least worst violation; a positive bound proves that the constraints clash;
 * margin: inside the equalities, a point that keeps the inequalities with room to spare (a Slater point);
-* optimum: the problem itself. Its mixture is repaired with a little of the Slater point where the cone solver's
-  last digits leave a constraint violated.
+* optimum: the problem itself. Its mixture is repaired with a little of a point inside where the cone solver's last
+  digits leave a constraint violated (`_polish`).
 
 The bounds come from the master's own multipliers lam, which are dual-feasible on their own: mixing two such vectors
 keeps them so, and price smoothing works on them as on the multipliers of a linear program.
@@ -20,9 +20,9 @@ import numpy as np
 from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
-from bidual.dual._conic_master import ConicMixture, solve_conic_master
-from bidual.dual._mixture_point import MixturePoint, keep_better, repair
-from bidual.dual._polish import find_apex_rows, polish
+from bidual.dual._conic_master import solve_conic_master
+from bidual.dual._mixture_point import MixturePoint, keep_better, mix_in
+from bidual.dual._polish import settle
 from bidual.planners import Plan
 from bidual.problem.convex import TOLERANCE, ConicForm, ConvexProgram
 
@@ -158,10 +158,13 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         """Solve the master of the stage; enter the next stage where this one is done."""
         memory = duals.memory
         mixed = solve_conic_master(_form_stage(program, memory.stage), memory.Y)
-        point = _choose_point(program, memory, mixed)
+        # In the relaxed forms, too, the user's variables come first among the others.
+        auxiliary = mixed.others[: program.num_auxiliary]
+        point, settled = settle(program, memory.Y, mixed.weights, auxiliary)
         if memory.stage is ConicStage.OPTIMUM:
-            point = keep_better(duals, repair(program, memory.slater, memory.Y, point))
+            point = keep_better(program, duals, mix_in(program, memory.Y, point, settled, memory.slater))
             return self._request_plan(program, duals, memory, mixed.lam, point, gap=point.f - duals.optimum.value)
+        point = point if settled is None else settled
         worst = float(np.max(_compute_stage_values(program, memory.stage, point.g) / program.units))
         following = _choose_next_stage(program, memory, point, worst)
         if following is not memory.stage:
@@ -252,20 +255,3 @@ def _choose_next_stage(program: ConvexProgram, memory: ConicColumns, point: Mixt
     roomy = worst < 0 and (worst <= 0.5 * lower or (long and worst < -1e-7))
     # Without room the feasible set is a face: continue with a point that satisfies the constraints to the tolerance.
     return ConicStage.OPTIMUM if roomy or (stuck and worst <= 0.7 * TOLERANCE) else memory.stage
-
-
-def _choose_point(program: ConvexProgram, memory: ConicColumns, mixed: ConicMixture) -> MixturePoint:
-    """Choose the point of the mixture, polished where rows are nearly tight, and kept inside where there is room."""
-    # In the relaxed forms, too, the user's variables come first among the others.
-    auxiliary = mixed.others[: program.num_auxiliary]
-    rows = np.flatnonzero(program.main.owner[: program.main.cones.zero] >= 0)
-    weights, auxiliary = polish(program, memory.Y, mixed.weights, auxiliary, rows)
-    point = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
-    if memory.slater is not None or not np.any(program.violations(point.g) > 0.2 * program.tolerances):
-        return point
-    # A norm that must be 0 leaves no room, and a cone solver knows it to the root of its tolerance: it is equalities.
-    rows = np.append(rows, find_apex_rows(program.main, weights @ memory.Y))
-    weights, auxiliary = polish(program, memory.Y, weights, auxiliary, rows)
-    moved = MixturePoint(weights, auxiliary, *program.functions.values(weights @ memory.Y, auxiliary))
-    worst, best = (float(np.max(program.violations(p.g) / program.units)) for p in (point, moved))
-    return moved if best < worst else point
