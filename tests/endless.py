@@ -35,17 +35,49 @@ def dense_kernel(mdp):
     return P
 
 
+def absorbed_instance(seed, shape, improper=False):
+    """A random model whose last state ends every episode; with `improper` some policies never get there."""
+    S, A, K = shape
+    rng = np.random.default_rng(seed)
+    states, probabilities = rng.integers(0, S, (S, A, K)), rng.dirichlet(np.ones(K), (S, A))
+    states[..., 0] = S - 1
+    signals = rng.integers(-3, 4, (NUM_SIGNALS, S, A)) / 2.0
+    if improper:  # the last action stays, and costs something
+        states[:, -1], signals[:, :, -1] = np.arange(S)[:, None], rng.integers(1, 4, (NUM_SIGNALS, S)) / 2.0
+        signals = np.abs(signals)
+    mdp = bd.TabularMDP((states, probabilities), rng.dirichlet(np.ones(S)), until=np.arange(S) == S - 1)
+    return Instance(mdp, signals)
+
+
+def average_instance(seed, shape):
+    """A random model in which every action leads to state 0 now and then."""
+    S, A, K = shape
+    rng = np.random.default_rng(seed)
+    states, probabilities = rng.integers(0, S, (S, A, K)), rng.dirichlet(np.ones(K), (S, A))
+    states[..., 0] = 0
+    mdp = bd.TabularMDP((states, probabilities), rng.dirichlet(np.ones(S)), average=True)
+    return Instance(mdp, rng.integers(-3, 4, (NUM_SIGNALS, S, A)) / 2.0)
+
+
 def flow(mdp):
-    """The equations A mu = b of the occupancies mu[s, a], flattened."""
+    """The equations A mu = b of the occupancies mu[s, a], flattened: what leaves a state less what arrives there."""
     _, S, A = mdp.successors.shape
+    criterion, P = mdp.criterion.to_json(), dense_kernel(mdp).reshape(S * A, S)
     staying = sp.kron(sp.eye_array(S), np.ones((1, A)))
-    return sp.csr_array(staying - mdp.criterion.discount * dense_kernel(mdp).reshape(S * A, S).T), mdp.initial
+    if "discount" in criterion:
+        return sp.csr_array(staying - criterion["discount"] * P.T), mdp.initial
+    if "average" in criterion:
+        return sp.csr_array(np.vstack([(staying - P.T), np.ones(S * A)])), np.append(np.zeros(S), 1.0)
+    live = ~mdp.absorbing  # and no occupancy elsewhere
+    over = sp.diags_array(np.repeat(~live, A).astype(float))
+    flows = sp.csr_array(sp.diags_array(live.astype(float)) @ (staying - P.T))
+    return sp.vstack([flows, over]).tocsr(), np.append(mdp.initial * live, np.zeros(S * A))
 
 
 def occupancy_optimum(problem, mdp):
     """(status, minimum) of the occupancy linear program by HiGHS, in the minimising sense."""
     program = problem.program()
-    psi = problem.embedding.features.stage(mdp.successors)
+    psi = mdp.stage(problem.embedding.features)
     rows = np.array([psi.pay(row[0], 0).ravel() for row in program.rows]).reshape(len(program.rows), mdp.actions.size)
     A, b = flow(mdp)
     equal = program.equality

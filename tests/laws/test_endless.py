@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bidual as bd
-from tests.endless import DISCOUNTS, discounted_instance, occupancy_optimum, occupancy_program
+from tests.endless import (
+    DISCOUNTS,
+    absorbed_instance,
+    average_instance,
+    discounted_instance,
+    occupancy_optimum,
+    occupancy_program,
+)
 from tests.helpers import scale_examples
 
 SHAPES = ((1, 1, 1), (3, 2, 2), (6, 3, 3), (20, 3, 4))
@@ -47,6 +54,35 @@ def test_linear_problems_have_the_optimum_of_the_occupancy_program(seed, shape, 
     room += 1e-8 / (1 - discount) * max(1.0, abs(solution.constraints[0].price))
     assert solution.lower - room <= optimum <= solution.upper + room
     assert solution.gap <= 1e-6 * max(abs(solution.lower), abs(solution.upper), 1e-4 * 1.5 / (1 - discount)) * 1.01
+
+
+OTHERS = {
+    "absorbed": absorbed_instance,
+    "improper": lambda seed, shape: absorbed_instance(seed, shape, improper=True),
+    "average": average_instance,
+}
+
+
+@settings(max_examples=scale_examples(60))
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.sampled_from(((2, 2, 2), (6, 3, 3), (20, 3, 4))),
+    kind=st.sampled_from(tuple(OTHERS)),
+    share=st.floats(0.0, 1.1),
+)
+def test_absorption_and_averages_have_the_optimum_of_the_occupancy_program(seed, shape, kind, share):
+    instance = OTHERS[kind](seed, shape)
+    mdp, x = instance.mdp, instance.embedding()
+    least = bd.solve(bd.Problem(cp.Minimize(x.s1)), mdp)
+    free = bd.solve(bd.Problem(cp.Minimize(x.s0)), mdp)
+    limit = least.value + share * (free.totals["s1"] - least.value)
+    problem = bd.Problem(cp.Minimize(x.s0), {"limit": x.s1 <= limit})
+    solution = bd.solve(problem, mdp)
+    status, optimum = occupancy_optimum(problem, mdp)
+    assert (solution.status, status) == ("optimal", "optimal")
+    room = 1e-7 * (1 + abs(optimum)) * max(1.0, abs(solution.constraints[0].price))
+    assert solution.lower - room <= optimum <= solution.upper + room
+    assert np.isfinite(mdp.mass[1]) == (kind != "improper")
 
 
 @settings(max_examples=scale_examples(12))

@@ -14,7 +14,7 @@ from bidual._base.resolvent import Resolvent
 from bidual.certificate import certify
 from bidual.certificate.verify import main
 from bidual.world.policies import MarkovPolicy
-from tests.endless import dense_kernel, discounted_instance
+from tests.endless import absorbed_instance, average_instance, dense_kernel, discounted_instance
 from tests.units.test_forged import rewrite
 
 STAY = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])  # action 0 stays, 1 goes to the other state
@@ -44,7 +44,11 @@ def _truth(evidence):
 @pytest.mark.parametrize(
     ("time", "message"),
     [
-        ({}, "a horizon, or a discount"),
+        ({}, "got none"),
+        ({"horizon": 3, "average": True}, "horizon and average"),
+        ({"average": 1}, "average is True"),
+        ({"until": "done"}, "boolean mask"),
+        ({"until": np.zeros(3, dtype=bool)}, "boolean mask"),
         ({"horizon": 3, "discount": 0.9}, "horizon and discount"),
         ({"discount": 1.0}, "strictly between 0 and 1"),
         ({"discount": 0}, "strictly between 0 and 1"),
@@ -219,3 +223,88 @@ def test_a_chain_that_mixes_slowly_is_solved_all_the_same():
     x = Resolvent(sp.csr_array(matrix))(right)
     residual = right + matrix @ x - x
     assert np.abs(residual).max() <= 1e-14 * np.abs(x).max() * 100
+
+
+def _shop(**time):
+    """States: working, broken, sold. Actions: go on, wait, sell. Waiting in `broken` goes on for ever."""
+    P = np.zeros((3, 3, 3))
+    P[0, 0], P[0, 1], P[0, 2] = [0.5, 0.5, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]
+    P[1, 0], P[1, 1], P[1, 2] = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
+    P[2] = [0.0, 0.0, 1.0]
+    return bd.TabularMDP(P, 0, **time)
+
+
+COST = np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 9.0], [0.0, 0.0, 0.0]])
+
+
+def test_totals_until_absorption_by_hand():
+    """Selling at once costs 4; going on first costs 1 + 0.5 V + 0.5 min(9, 3 + V) > 4."""
+    mdp = _shop(until="absorbed")
+    x = mdp.embedding(cost=COST, visits=True)
+    solution = bd.solve(bd.Problem(cp.Minimize(x.cost)), mdp)
+    assert abs(solution.value - 4) <= 1e-12
+    assert solution.gap <= 1e-9
+    np.testing.assert_allclose(solution.visits, [[1.0, 0.0, 0.0]], atol=1e-12)
+    assert mdp.mass[1] == np.inf  # a policy may wait for ever
+
+
+def test_a_policy_that_is_not_absorbed_has_no_certificate():
+    mdp = _shop(until="absorbed")
+    solution = bd.solve(bd.Problem(cp.Minimize(mdp.embedding(cost=COST).cost)), mdp)
+    waiting = np.eye(3)[[0, 1, 2]][None]  # goes on until it is broken, then waits
+    with pytest.raises(CertificateError, match="not shown to end"):
+        certify(replace(solution.evidence, policy=MarkovPolicy(waiting, stationary=True)))
+
+
+def test_an_objective_without_end_is_named():
+    mdp = _shop(until="absorbed")
+    problem = bd.Problem(cp.Maximize(mdp.embedding(pay=COST).pay))
+    with pytest.raises(ProblemError, match="no end: a policy that stays among the states"):
+        bd.solve(problem, mdp)
+
+
+def test_signals_that_go_on_for_ever_are_named():
+    mdp = _shop(until="absorbed")
+    with pytest.raises(ModelError, match=r"'late' goes on for ever in state 2.*on_arrival"):
+        mdp.embedding(cost=COST, late=np.array([0.0, 0.0, 1.0]))
+    ended = _shop(until=np.array([False, False, True]))
+    x = ended.embedding(late=np.array([0.0, 0.0, 1.0]))
+    assert bd.solve(bd.Problem(cp.Maximize(x.late)), ended).value == 0
+
+
+def test_models_that_cannot_end_are_refused():
+    with pytest.raises(ModelError, match=r"no policy is absorbed with probability 1.*until=mask"):
+        bd.TabularMDP(STAY, 0, until="absorbed")
+
+
+def test_averages_by_hand():
+    """Half of the steps in each of two states that are left at every step, by either action."""
+    P = np.array([[[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])
+    mdp = bd.TabularMDP(P, 0, average=True)
+    x = mdp.embedding(cost=np.array([[1.0, 2.0], [5.0, 3.0]]), visits=True)
+    solution = bd.solve(bd.Problem(cp.Minimize(x.cost)), mdp)
+    assert abs(solution.value - 2) <= 1e-12
+    assert solution.gap <= 1e-12
+    np.testing.assert_allclose(solution.visits, [[0.5, 0.5]], atol=1e-12)
+
+
+def test_averages_of_multichain_models_are_refused():
+    with pytest.raises(ModelError, match=r"not shown to be unichain.*discount=0.999"):
+        bd.TabularMDP(STAY, 0, average=True)
+
+
+@pytest.mark.parametrize("kind", ["absorbed", "average"])
+def test_files_of_other_criteria_are_checked(kind, tmp_path):
+    instance = absorbed_instance(4, (6, 3, 3)) if kind == "absorbed" else average_instance(4, (6, 3, 3))
+    x = instance.mdp.embedding(visits=True, s0=instance.signals[0], s1=instance.signals[1])
+    least = bd.solve(bd.Problem(cp.Minimize(x.s1)), instance.mdp).value
+    limits = {"limit": x.s1 <= least + 0.1}
+    for name, goal in {"linear": cp.Maximize(x.s0), "convex": cp.Minimize(cp.sum_squares(x.visits - 1))}.items():
+        solution = bd.solve(bd.Problem(goal, limits), instance.mdp)
+        assert solution.status == "optimal"
+        path = tmp_path / f"{name}.bidual"
+        solution.save(path)
+        assert bd.check(path).claims["status"] == "optimal"
+        rewrite(path, lambda manifest, arrays: arrays.update(potential=arrays["potential"] + 5.0 * np.arange(6)))
+        with pytest.raises(CertificateError):
+            bd.check(path)

@@ -18,7 +18,7 @@ from bidual.certificate._affine import check_rows, normalise_record
 from bidual.certificate._chains import PolicyChain, count_visits, evaluate, follow
 from bidual.certificate._convex import bound_floor, bound_image, check_cones, check_weak_duality
 from bidual.certificate._cuts import cut_of, read_multipliers
-from bidual.certificate._evaluate import average_start, check_policy
+from bidual.certificate._evaluate import check_policy
 from bidual.certificate._potentials import bound_by_potential, find_potential
 from bidual.certificate._types import Certificate, Evidence, Record, certify_policy, with_record_bound
 from bidual.certificate.rounding import EPS
@@ -65,6 +65,8 @@ def certify_stationary(evidence: Evidence) -> Certificate:
         return certificate  # and no other bound
     _check_second_opinion(evidence, followed, cost)
     bound, slack = _bound(evidence, cost)
+    if not np.isfinite(bound):
+        return certificate
     _check_agreement(evidence, certificate, bound)
     return certificate if floor >= bound else with_record_bound(certificate, record, bound, slack)
 
@@ -120,8 +122,8 @@ def _bound(evidence: Evidence, cost: _Cost) -> tuple[float, float]:
 
 def _follow(evidence: Evidence) -> _Followed:
     chain = follow(evidence)
-    visits, error = count_visits(chain, evidence.mdp.initial)
-    embedding = evidence.psi.expect(visits[:, None] * evidence.policy.table[0], 0)
+    visits, error = count_visits(chain)
+    embedding = evidence.psi.expect(visits[:, None] * chain.law, 0)
     return _Followed(chain, visits[None], embedding[None], error)
 
 
@@ -137,10 +139,10 @@ _Values = tuple[tuple[float, float], tuple[Float[np.ndarray, "m"], Float[np.ndar
 
 def _evaluate_rows(evidence: Evidence, program: AffineProgram, followed: _Followed) -> _Values:
     """Compute f and g from the policy's values, each with its error; check them against its embedding."""
-    table, constants = evidence.policy.table[0], np.append(program.offset, -program.limits)
+    constants = np.append(program.offset, -program.limits)
     values, errors = np.zeros(constants.size), np.zeros(constants.size)
     for i, row in enumerate((program.objective, *program.rows)):
-        values[i], errors[i] = _evaluate_row(evidence, row, followed, table)
+        values[i], errors[i] = _evaluate_row(evidence, row, followed)
     errors += 2 * EPS * np.abs(constants)
     values += constants
     f_forward, g_forward = program.values(followed.embedding)
@@ -152,16 +154,11 @@ def _evaluate_rows(evidence: Evidence, program: AffineProgram, followed: _Follow
     return (float(values[0]), float(errors[0])), (values[1:], errors[1:])
 
 
-def _evaluate_row(
-    evidence: Evidence, row: Float[np.ndarray, "1 d"], followed: _Followed, table: Float[np.ndarray, "S A"]
-) -> tuple[float, float]:
+def _evaluate_row(evidence: Evidence, row: Float[np.ndarray, "1 d"], followed: _Followed) -> tuple[float, float]:
     """Compute what the policy pays of a linear cost, and bound the error."""
-    pay = np.einsum("sa,sa->s", table, evidence.psi.pay(row[0], 0))
     # A pair's cost is a sum of d products.
-    largest = (1 + evidence.psi.dimension) * float(np.abs(row[0]) @ evidence.psi.peaks()[0]) / evidence.psi.mass[1]
-    V, error = evaluate(followed.chain, pay, largest)
-    value = average_start(evidence.mdp, V)
-    return value, error + 4 * EPS * float(np.abs(V).max())
+    largest = (1 + evidence.psi.dimension) * float(np.abs(row[0]) @ evidence.psi.peaks(1.0)[0])
+    return evaluate(followed.chain, evidence.psi.pay(row[0], 0), largest)
 
 
 def _evaluate_cones(evidence: Evidence, program: ConvexProgram, followed: _Followed) -> _Values:
@@ -186,7 +183,7 @@ def _evaluate_cones(evidence: Evidence, program: ConvexProgram, followed: _Follo
 def _bound_embedding_error(evidence: Evidence, followed: _Followed) -> Float[np.ndarray, "1 d"]:
     """Bound the error of every entry of the embedding: that of the visits, and that of the sums over them."""
     psi, table = evidence.psi, evidence.policy.table[0]
-    peaks = psi.peaks()[:1] / psi.mass[1]
+    peaks = psi.peaks(1.0)[:1]
     pairs = (4 * table.size + 8) * EPS * float(followed.visits.sum())
     return peaks * (followed.error + pairs)
 
@@ -197,7 +194,7 @@ def _check_numbers(evidence: Evidence) -> None:
 
 def _check_second_opinion(evidence: Evidence, followed: _Followed, cost: _Cost) -> None:
     """Check that theta . Psi of the policy is the same from its values and from its visits."""
-    backward, error = _evaluate_row(evidence, cost.theta, followed, evidence.policy.table[0])
+    backward, error = _evaluate_row(evidence, cost.theta, followed)
     forward = float(np.vdot(cost.theta, followed.embedding))
     room = error + float(np.vdot(np.abs(cost.theta), _bound_embedding_error(evidence, followed)))
     room += (cost.theta.size + 4) * EPS * float(np.vdot(np.abs(cost.theta), np.abs(followed.embedding)))

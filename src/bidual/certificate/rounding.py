@@ -28,8 +28,8 @@ def bound_value_slack(
     """
     A, K = mdp.num_actions, mdp.successors.states.shape[3]
     with np.errstate(over="ignore"):
-        total = np.sum(magnitude * psi.peaks(), axis=(1, 2))
-    steps = mdp.horizon * psi.mass[1]  # over an unbounded time, the expected number of those that count
+        total = np.sum(magnitude * psi.peaks(mdp.scale), axis=(1, 2))
+    steps = mdp.horizon * mdp.scale  # over an unbounded time, the expected number of those that count
     return (steps * (A + K + 4) + psi.dimension + terms + 4) * EPS * total
 
 
@@ -41,7 +41,7 @@ def reach(mdp: TabularMDP, psi: Psi, rows: Float[np.ndarray, "n H d"]) -> Float[
             with np.errstate(over="ignore", invalid="ignore"):  # `round_rows` refuses what is not finite
                 largest = np.array([np.max(np.abs(psi.pay(row[h], h))[mdp.actions]) for row in rows])
         total += largest
-    return psi.mass[1] * total
+    return mdp.scale * total
 
 
 def with_resolution(program: AffineProgram, resolution: Float[np.ndarray, "m"]) -> AffineProgram:
@@ -74,7 +74,7 @@ def round_cones(program: ConvexProgram, psi: Psi, mdp: TabularMDP) -> ConvexProg
     """
     if program.num_auxiliary or program.violation is None:
         return program
-    peaks = np.broadcast_to(psi.peaks(), (mdp.horizon, psi.dimension))
+    peaks = np.broadcast_to(psi.peaks(mdp.scale), (mdp.horizon, psi.dimension))
     low, high = program.functions.enclosures(program.image.offset, np.zeros(0), program.image.spread(peaks))
     largest = np.maximum(np.abs(low), np.abs(high))[1:]
     known = np.isfinite(largest) & (largest > _NOTHING)

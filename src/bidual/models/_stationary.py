@@ -1,8 +1,8 @@
 """`Stationary`: a known law over an unbounded time, restricted to the states that some policy can reach.
 
-Time ends at random: after every step with probability 1 - discount. What is left of the law is a kernel M with rows
-that sum to less than 1, whose powers vanish, and everything that is planned is (I - M)^-1 of it. It stays in NumPy and
-SciPy: a system is solved in tens of sparse products, too few to compile anything for.
+What is left of the law once only the steps that count are kept (`TabularMDP.steps`) is a kernel M whose powers vanish,
+and everything that is planned is (I - M)^-1 of it. It stays in NumPy and SciPy: a system is solved in tens of sparse
+products, too few to compile anything for.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bidual._base.brief import describe_briefly
 from bidual.models._base import AbstractModel, Layout
 from bidual.problem.features import Psi
-from bidual.world.mdp import Discounted, TabularMDP, find_reachable
+from bidual.world.mdp import TabularMDP, find_reachable
 from bidual.world.policies import DeterministicPolicy
 
 
@@ -26,11 +26,13 @@ class Stationary(AbstractModel):
 
     __repr__ = describe_briefly
 
-    kernel: sp.csr_array  # (R A, R): the law of the next state, times the chance that there is one
+    kernel: sp.csr_array  # (R A, R): the law of the next state, as far as that counts
     allowed: Bool[np.ndarray, "R A"]
-    initial: Float[np.ndarray, "R"]
+    initial: Float[np.ndarray, "R"]  # where counting begins
     kept: Int[np.ndarray, "R"]
     fallback: Int[np.ndarray, "S"]
+    proper: Int[np.ndarray, "R"] | None  # actions of a policy that ends, where some policies do not
+    anchor: int | None  # the state between whose visits averages are taken
 
     def restrict(self, psi: Psi) -> Layout:
         """Return features over the reachable states."""
@@ -51,14 +53,14 @@ class Stationary(AbstractModel):
 
 def stationary(mdp: TabularMDP) -> Stationary:
     """Return the model that holds `mdp`, which has no horizon, and nothing else."""
-    assert isinstance(mdp.criterion, Discounted)  # the one criterion that there is
-    lists = mdp.successors
-    kept = np.flatnonzero(find_reachable(mdp))
-    number = np.zeros(mdp.num_states, dtype=np.int32)
-    number[kept] = np.arange(kept.size, dtype=np.int32)
-    chances = mdp.criterion.discount * lists.probabilities[0, kept]
-    # Padding may name states that are not reachable; with probability 0 it does not matter which.
-    states = np.where(chances > 0, number[lists.states[0, kept]], 0)
-    R, A, K = states.shape
-    kernel = sp.csr_array((chances.ravel(), states.ravel(), np.arange(R * A + 1) * K), shape=(R * A, R))
-    return Stationary(kernel, lists.allowed[kept], mdp.initial[kept], kept, np.argmax(lists.allowed, axis=1))
+    steps, A = mdp.steps, mdp.num_actions
+    kept = np.flatnonzero(steps.live & find_reachable(mdp))
+    return Stationary(
+        kernel=sp.csr_array(steps.kernel[(kept[:, None] * A + np.arange(A)).ravel()][:, kept]),
+        allowed=steps.pairs[kept],
+        initial=steps.start[kept],
+        kept=kept,
+        fallback=np.argmax(mdp.actions, axis=1),
+        proper=None if steps.proper is None else steps.proper[kept],
+        anchor=None if steps.anchor is None else int(np.searchsorted(kept, steps.anchor)),
+    )

@@ -210,7 +210,7 @@ def _find_boxes(
     need not keep the constraints, and near it there may be none that does: then the wide box is needed.
     """
     assert point is not None
-    peaks = np.broadcast_to(world.psi.peaks(), (program.horizon, world.psi.dimension))
+    peaks = np.broadcast_to(world.psi.peaks(world.mdp.scale), (program.horizon, world.psi.dimension))
     width = program.image.spread(peaks)
     room = 0.1 * np.abs(point) + 1e-6 * np.where(width > 0, width, 1.0)
     wide = np.abs(point) + np.abs(program.image.offset) + 2 * np.where(width > 0, width, 1.0)

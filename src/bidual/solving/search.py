@@ -145,7 +145,7 @@ def _compute_smallest_scale(program: AbstractProgram, world: Instance) -> float:
     assert cones is not None  # it is one or the other
     if cones.num_auxiliary:
         return 0.0
-    peaks = np.broadcast_to(world.psi.peaks(), (world.mdp.horizon, world.psi.dimension))
+    peaks = np.broadcast_to(world.psi.peaks(world.mdp.scale), (world.mdp.horizon, world.psi.dimension))
     ends = cones.functions.enclosures(cones.image.offset, np.zeros(0), cones.image.spread(peaks))
     return _BOX * max(abs(float(end[0])) if np.isfinite(end[0]) else 0.0 for end in ends)
 
@@ -161,7 +161,7 @@ def _bound_noise(program: ConvexProgram, world: Instance, duals: Duals[Any], rep
     images = [w * program.image(r.plan.embedding) for w, r in used if r is not None and r.plan.embedding.size]
     if len(images) < len(used):
         return np.inf
-    peaks = np.broadcast_to(world.psi.peaks(), (world.mdp.horizon, world.psi.dimension))
+    peaks = np.broadcast_to(world.psi.peaks(world.mdp.scale), (world.mdp.horizon, world.psi.dimension))
     error = _LOST * (program.image.spread(peaks) + np.abs(program.image.offset))
     low, high = program.functions.enclosures(np.sum(images, axis=0), duals.auxiliary, error)
     return 1e3 * float(high[0] - low[0])
@@ -227,7 +227,7 @@ def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
             f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
         )
     try:
-        psi = replace(problem.embedding.features.stage(mdp.successors), mass=mdp.mass)
+        psi = mdp.stage(problem.embedding.features)
     except ModelError as error:
         raise ProblemError(
             f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"

@@ -1,6 +1,6 @@
 """Feature maps psi, and the CVXPY variable of their expectations."""
 
-from bidual.problem.features._base import AbstractFeatures, Observed, Pieces, Psi
+from bidual.problem.features._base import AbstractFeatures, FeaturePart, Observed, Pieces, Psi
 from bidual.problem.features._computed import (
     Computed,
     Quadratic,

@@ -79,11 +79,12 @@ class Psi:
         parts += [occupancy.ravel()] if self.occupancy else []
         return np.concatenate(parts)
 
-    def peaks(self) -> Float[np.ndarray, "steps d"]:
-        """Return the largest absolute value of every entry of the embedding."""
+    def peaks(self, steps: float | None = None) -> Float[np.ndarray, "steps d"]:
+        """Return the largest absolute value of every entry of the embedding, where at most so many steps count."""
         signals = np.abs(self.signals).max(axis=(2, 3))
         ones = np.ones((len(signals), self.dimension - signals.shape[1]))
-        return self.mass[1] * np.concatenate([signals, ones], axis=1)
+        peaks = np.concatenate([signals, ones], axis=1)
+        return np.multiply(self.mass[1] if steps is None else steps, peaks, out=np.zeros_like(peaks), where=peaks > 0)
 
     def ends(self) -> tuple[Float[np.ndarray, "steps d"], Float[np.ndarray, "steps d"]]:
         """Return the least and the largest value of every entry of the embedding."""
@@ -92,7 +93,9 @@ class Psi:
         low = np.concatenate([low, np.zeros(indicators)], axis=1)
         high = np.concatenate([high, np.ones(indicators)], axis=1)
         least, most = self.mass
-        return np.minimum(least * low, most * low), np.maximum(least * high, most * high)
+        low = np.where(low < 0, np.multiply(most, low, out=np.zeros_like(low), where=low < 0), least * low)
+        high = np.where(high > 0, np.multiply(most, high, out=np.zeros_like(high), where=high > 0), least * high)
+        return low, high
 
 
 @final

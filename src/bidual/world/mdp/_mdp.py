@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,9 +15,10 @@ from bidual._base.memory import Memory
 from bidual._base.names import UNNAMED, Names, are_names, find, read_names
 from bidual._base.types import Successors, select_step
 from bidual.problem import features
-from bidual.problem.features import AbstractFeatures, Arrival, Observed, concat, signals
-from bidual.world.mdp._criterion import AbstractCriterion, declare_criterion
-from bidual.world.mdp._successors import Transitions, check_initial, check_transitions
+from bidual.problem.features import AbstractFeatures, Arrival, Observed, Psi, concat, signals
+from bidual.world.mdp._criterion import Absorbed, AbstractCriterion, declare_criterion
+from bidual.world.mdp._steps import Steps, count_typical_steps, end_signals
+from bidual.world.mdp._successors import Transitions, check_initial, check_transitions, end_episodes
 from bidual.world.mdp._toy_text import Table, Transition, open_environment, read_table, start_law
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class TabularMDP:
         horizon: the number of steps H of an episode; left out where time is unbounded.
         discount: for an unbounded time, signals of step t count discount^t times. Policies are then stationary, and
             embeddings are discounted sums: ``x.cost`` is one number.
+        until: "absorbed": signals are summed until a state that no action leaves, by policies that get there for
+            certain. Or a mask (S,) of the states at which an episode ends, whatever their rows and signals are.
+        average: True for averages over an unbounded time, in models in which every policy passes some state for ever.
         states: optional names of the states, in the order of their numbers. Results, figures, tables, files and errors
             use them; `initial` may be one of them, and ``mdp.state("shelf")`` is its number.
         actions: optional names of the actions, likewise; or the mask of `allowed`.
@@ -57,6 +61,7 @@ class TabularMDP:
     table: Table | None = None  # of the environment that the model was read from
     names: Names = UNNAMED
     criterion: AbstractCriterion | None = None  # of an unbounded time; None where there is a horizon
+    ended: Bool[np.ndarray, "S"] | None = None  # states at which an episode ends by declaration
 
     def __init__(
         self,
@@ -65,29 +70,56 @@ class TabularMDP:
         horizon: int | None = None,
         *,
         discount: float | None = None,
+        until: str | ArrayLike | None = None,
+        average: bool = False,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | ArrayLike | None = None,
         allowed: ArrayLike | None = None,
     ) -> None:
         names, mask = _split_actions(states, actions, allowed)
-        criterion = _read_time(horizon, discount)
+        criterion = declare_criterion(horizon, discount, until, average)
         successors = check_transitions(transitions, 1 if criterion else horizon, mask, names)
         names.check(*successors.shape[1:])
+        if criterion is not None:
+            successors, ended = end_episodes(successors, until)
+            object.__setattr__(self, "ended", ended)
         number = find(names.find_state, initial, ModelError) if isinstance(initial, str) else initial
         object.__setattr__(self, "successors", successors)
         object.__setattr__(self, "initial", check_initial(number, successors.shape[1], names))
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "criterion", criterion)
+        _ = self.criterion and self.steps  # models without such sums are mistakes of the caller's, found here
 
     @property
     def horizon(self) -> int:
         """H, the number of rows of an embedding: 1 where it is a sum over an unbounded time."""
         return self.successors.horizon
 
-    @property
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps that count over an unbounded time."""
+        assert self.criterion is not None  # there are no such steps where there is a horizon
+        return self.criterion.find_steps(self.successors, self.initial, self.absorbing)
+
+    @cached_property
     def mass(self) -> tuple[float, float]:
         """The least and the largest number of steps that count in a row of an embedding."""
-        return (1.0, 1.0) if self.criterion is None else self.criterion.mass
+        return (1.0, 1.0) if self.criterion is None else self.criterion.find_mass(self.steps)
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest number of steps that count or, where there is no largest one, that of a policy that ends."""
+        return self.mass[1] if np.isfinite(self.mass[1]) else count_typical_steps(self.steps)
+
+    def stage(self, psi: AbstractFeatures) -> Psi:
+        """Compute features over this model; raise `ModelError` where a signal has no finite total."""
+        staged = psi.stage(self.successors)
+        if self.criterion is None:
+            return staged
+        if not isinstance(self.criterion, Absorbed):
+            return replace(staged, mass=self.mass)
+        signals = end_signals(staged.signals, self.actions, self.absorbing, self.ended, psi.parts, self.names)
+        return replace(staged, signals=signals, mass=self.mass)
 
     @property
     def num_states(self) -> int:
@@ -175,7 +207,7 @@ class TabularMDP:
         """
         arrays = {name: self._to_array(name, signal) for name, signal in named.items()}
         psi = _make_features(self, visits=visits, occupancy=occupancy, named=arrays)
-        psi.stage(self.successors)  # wrong shapes are the caller's mistake here, not later in solve
+        self.stage(psi)  # wrong shapes are the caller's mistake here, not later in solve
         return psi.embedding(self.horizon, total=total or self.criterion is not None, criterion=self.criterion)
 
     def _to_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
@@ -199,15 +231,6 @@ class TabularMDP:
     def __repr__(self) -> str:
         time = self.criterion or f"horizon {self.horizon}"
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, {time})"
-
-
-def _read_time(horizon: int | None, discount: float | None) -> AbstractCriterion | None:
-    """Return the criterion of an unbounded time, None where there is a horizon; one of the two must be given."""
-    given = [name for name, value in (("horizon", horizon), ("discount", discount)) if value is not None]
-    if len(given) != 1:
-        found = " and ".join(given) or "neither"
-        raise ModelError(f"a model needs a horizon, or a discount for an unbounded time; got {found}")
-    return None if horizon is not None else declare_criterion(discount)
 
 
 def _split_actions(

@@ -48,6 +48,22 @@ def check_initial(initial: int | ArrayLike, size: int, names: Names = UNNAMED) -
     return _freeze(law / law.sum())
 
 
+def end_episodes(lists: Successors, until: object) -> tuple[Successors, Bool[np.ndarray, "S"] | None]:
+    """Return the law with rows that stay in the states of a mask, and the mask, checked; None where there is none."""
+    if until is None or (isinstance(until, str) and until == "absorbed"):
+        return lists, None
+    size = lists.states.shape[1]
+    ended = _read_array("until", until)
+    if ended.shape != (size,) or ended.dtype != np.bool_:
+        raise ModelError(
+            f'until is "absorbed" or a boolean mask of shape (S,) = ({size},); got {ended.dtype} of shape {ended.shape}'
+        )
+    states, probabilities = lists.states.copy(), lists.probabilities.copy()
+    states[:, ended] = np.flatnonzero(ended)[:, None, None]
+    probabilities[:, ended] = np.eye(1, probabilities.shape[-1])[0]
+    return Successors(_freeze(states), _freeze(probabilities), lists.allowed, lists.horizon), ended
+
+
 def _check_horizon(horizon: object) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ModelError(f"horizon must be a whole number of steps, at least 1; got {horizon!r}")

@@ -5,16 +5,18 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from bidual._base.resolvent import Resolvent
-from bidual.world.mdp import Discounted, TabularMDP
+from bidual.world.mdp import TabularMDP, reach
 
 
 def occupy(mdp: TabularMDP, policy: Float[np.ndarray, "S A"]) -> Float[np.ndarray, "S A"]:
-    """Compute the expected number of times of every state and action, those of step t counted discount^t times."""
-    assert isinstance(mdp.criterion, Discounted)  # the one criterion that there is
-    lists, S = mdp.successors, mdp.num_states
-    flow = mdp.criterion.discount * policy[:, :, None] * lists.probabilities[0]
-    starts = np.broadcast_to(np.arange(S)[:, None, None], flow.shape)
-    used = flow > 0
-    chain = sp.coo_array((flow[used], (starts[used], lists.states[0][used])), shape=(S, S))
-    visits = Resolvent(sp.csr_array(chain))(mdp.initial, transposed=True)
-    return np.maximum(visits, 0.0)[:, None] * policy
+    """Compute how often the policy takes every action in every state: discounted, until the end, or on average."""
+    steps, (_, S, A) = mdp.steps, mdp.successors.shape
+    law = np.where(steps.pairs, policy, 0.0)
+    mix = sp.csr_array((law.ravel(), np.arange(S * A), np.arange(S + 1) * A), shape=(S, S * A))
+    chain = sp.csr_array(mix @ steps.kernel)
+    chain.eliminate_zeros()
+    # A policy may stay for ever in states where it never arrives.
+    reached = reach(chain, np.ones((S, 1), dtype=bool), steps.start > 0)
+    visits = Resolvent(sp.csr_array(sp.diags_array(reached.astype(float)) @ chain))(steps.start, transposed=True)
+    occupancy = np.maximum(visits, 0.0)[:, None] * law
+    return occupancy if steps.anchor is None else occupancy / occupancy.sum()
