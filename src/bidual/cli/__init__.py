@@ -1,16 +1,19 @@
 """The command line: one file per command, heavy imports only where a command runs."""
 
 import argparse
+import gc
 import os
 
 from bidual._base.errors import BidualError
 from bidual._base.version import __version__
 from bidual.cli import check, demo, evaluate, export, finish, learn, new, price, runs, solve, sweep, tasks
+from bidual.cli._compiled import keep_compiled_code
 from bidual.cli._interrupts import Terminated
 from bidual.cli._output import give_up_stdout, report, reserve_stdout
 from bidual.cli._parser import Parser
 
 INTERRUPTED, READER_LEFT, TERMINATED = 130, 141, 143  # 128 and the number of the signal that ends other tools
+_MANY_OBJECTS = 50_000  # before Python looks for garbage: importing makes a hundred times the usual number, and none
 _COMMANDS = (demo, tasks, new, solve, learn, sweep, runs, finish, evaluate, export, price, check)
 
 
@@ -41,10 +44,13 @@ def entry() -> int:
     """Run the command of this process, which prints nothing on standard output after it."""
     if "_ARGCOMPLETE" in os.environ:
         _complete_command()
+    keep_compiled_code()
+    gc.set_threshold(_MANY_OBJECTS)
     try:
         return main()
     finally:
         give_up_stdout()
+        gc.disable()  # the process ends, and what it leaves need not be searched
 
 
 def _complete_command() -> None:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._output import show
 from bidual.cli._stored import add_file_to, open_saved
 
@@ -30,6 +31,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Check one file, or what a run that was stopped comes to."""
+    import_cvxpy()
     with open_saved(args.solution, args.target, "bidual check", evaluate=True) as saved:
         return _check(saved, exact=args.exact)
 

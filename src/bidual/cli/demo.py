@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual.cli._files import make_folder
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._options import Options, load_declared
 from bidual.cli._output import show
 from bidual.cli.learn import learn_with_progress
@@ -41,6 +42,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Learn the rover, print the certified bounds, and put the truth beside them."""
+    import_cvxpy()
     from bidual.cli._true_model import evaluate_in_true_model
 
     make_folder(args.out)

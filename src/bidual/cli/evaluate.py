@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual._base.errors import RunError, TaskError
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._options import Options, check_executes_nothing, load_declared, read_stored_options
 from bidual.cli._output import show
 from bidual.cli._stored import open_saved
@@ -42,6 +43,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate one policy."""
+    import_cvxpy()
     from bidual.learning.evaluate import evaluate
 
     target = _load_target(args)

@@ -9,6 +9,7 @@ from bidual._base.errors import EnvError, TaskError
 from bidual.cli._explorer_options import DUALS, EXPLORERS
 from bidual.cli._files import make_folder
 from bidual.cli._history import write_history
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._interrupts import remember_interrupts
 from bidual.cli._next_steps import describe_stop, describe_use
 from bidual.cli._options import (
@@ -148,6 +149,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _learn(args: argparse.Namespace, raise_lost: "Callable[[], None]" = lambda: None) -> int:
     """Learn and report."""
+    import_cvxpy()
     from bidual.cli._files import draw_control_figures, to_json, write_learned
     from bidual.cli._true_model import evaluate_in_true_model
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bidual._base.errors import TaskError
 from bidual.cli._files import make_folder
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._output import report, show
 from bidual.cli._stored import conclude_run, read_trusted_options
 
@@ -49,6 +50,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve along the limits and report."""
+    import_cvxpy()
     from bidual.cli._progress import open_progress_line
     from bidual.cli._target import load_target
     from bidual.solving.pricing import price

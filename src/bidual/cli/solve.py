@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bidual.cli._files import make_folder
+from bidual.cli._imports import import_cvxpy
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(args: argparse.Namespace) -> int:
     """Solve and report."""
+    import_cvxpy()
     from bidual.cli._files import to_json, write_outputs
     from bidual.cli._progress import open_progress_line
     from bidual.cli._target import load_target
