@@ -48,6 +48,7 @@ SUITES = {
     **dict.fromkeys(("_estimates", "_controlled"), ("estimates",)),
     "_quadratic": ("quadratic_bounds",),
     "_radius": ("confidence_sets",),
+    "_pessimistic": ("over_laws",),
     **{f"bounds/_{name}": ("bounds",) for name in ("betting", "range", "executed", "restarts", "split", "differences")},
     "theory": ("theory",),
     "../storage/_claims": ("claims",),

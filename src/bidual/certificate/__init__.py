@@ -21,6 +21,7 @@ from bidual.certificate._estimates import (
 )
 from bidual.certificate._lower import lower_bound
 from bidual.certificate._mixtures import MixtureBounds, Mixtures, certify_mixtures
+from bidual.certificate._pessimistic import AffineControls, bound_cost, bound_touched
 from bidual.certificate._sampled import SampledEvidence, certify_sampled
 from bidual.certificate._slopes import find_slopes
 from bidual.certificate._stationary import certify_stationary, with_potential

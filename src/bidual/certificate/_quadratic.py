@@ -36,10 +36,11 @@ class _Setting(NamedTuple):
 
     costs: Float[np.ndarray, "H x x"]  # over (1, s, u, w, s')
     sizes: Float[np.ndarray, "H x x"]  # the sums of absolute values in their entries
-    lift: Float[np.ndarray, "x y"]  # from (1, s, u, w) to (1, s, u, w, s')
+    lift: Float[np.ndarray, "*H x y"]  # from (1, s, u, w) to (1, s, u, w, s'); or from (1, s, w), where u is a law
     price: Float[np.ndarray, "x x"]  # |w|^2 - radius^2 phi' C phi, C above Lambda^-1
     variance: Float[np.ndarray, "n"]
     roundings: float  # in one entry
+    reach: Float[np.ndarray, "H x y"] | None = None  # sums of absolute values in the lift, where it is a product
 
 
 def bound_least_over_laws(
@@ -50,11 +51,18 @@ def bound_least_over_laws(
         raise CertificateError("the cost contains NaN or infinity: nothing can be certified")
     if not laws.underestimates(theta):
         return _NOTHING
-    if laws.evidence is not None:
-        laws = replace(laws, radius=derive_radius(laws, laws.evidence))
+    laws = check_radius(laws)
     setting = _prepare_setting(laws, theta, magnitude, terms)
-    if setting is None:
-        return _NOTHING
+    return _NOTHING if setting is None else search_price(setting, laws)
+
+
+def check_radius(laws: LinearLaws) -> LinearLaws:
+    """Return the set with the radius that is derived for it; that of the net is taken as it is."""
+    return laws if laws.evidence is None else replace(laws, radius=derive_radius(laws, laws.evidence))
+
+
+def search_price(setting: _Setting, laws: LinearLaws) -> Least:
+    """Search for the price that proves the highest bound."""
     unit = float(np.abs(setting.costs).max()) / max(laws.radius, np.finfo(float).tiny)
     if not 0 < unit < np.inf:
         return _NOTHING
@@ -107,17 +115,21 @@ def _homogenise(form: Float[np.ndarray, "x x"], slope: Float[np.ndarray, "x"], c
 def _prove_bound(setting: _Setting, mu: float, start: Float[np.ndarray, "a"]) -> Least:
     """Compute V_0(first) of functions for which (*) is proved at every step."""
     n = setting.variance.size
-    after = np.r_[0, setting.lift.shape[0] - n : setting.lift.shape[0]]  # (1, s')
+    rows, columns = setting.lift.shape[-2:]
+    lifts = np.broadcast_to(setting.lift, (len(setting.costs), rows, columns))
+    reaches = np.abs(lifts) if setting.reach is None else setting.reach
+    after = np.r_[0, rows - n : rows]  # (1, s')
     G = np.zeros((n + 1, n + 1))
     with np.errstate(all="ignore"):  # an overflow is not positive definite
-        for cost, size in zip(setting.costs[::-1], setting.sizes[::-1], strict=True):
+        steps = zip(setting.costs[::-1], setting.sizes[::-1], lifts[::-1], reaches[::-1], strict=True)
+        for cost, size, lift, reach in steps:
             N, added = cost + mu * setting.price, size + mu * np.abs(setting.price)
             N[np.ix_(after, after)] += G
             added[np.ix_(after, after)] += np.abs(G)
             N[0, 0] += np.diagonal(N)[-n:] @ setting.variance
             added[0, 0] += np.diagonal(added)[-n:] @ setting.variance
-            Q = setting.lift.T @ N @ setting.lift
-            found = _bound_below(Q, np.abs(setting.lift).T @ added @ np.abs(setting.lift), setting.roundings, n + 1)
+            Q = lift.T @ N @ lift
+            found = _bound_below(Q, reach.T @ added @ reach, setting.roundings, n + 1)
             if found is None:
                 return _NOTHING
             G = found

@@ -16,7 +16,7 @@ from bidual._base.status import Status
 from bidual.certificate.constraints import Conflict, ConstraintResult
 from bidual.learning.curve import LearnedCurve, Limits
 from bidual.learning.description import list_learned_facts, summarise_learned
-from bidual.learning.outputs import Regret
+from bidual.learning.outputs import PolicyBounds, Regret
 from bidual.learning.summary import BEHAVIOUR, UNIFORM, Output
 from bidual.models import AbstractKnowledge, Candidates
 from bidual.solving.outcome import AbstractOutcome, Facts, Records, format_facts
@@ -89,6 +89,14 @@ class AbstractLearnSession(abc.ABC):
         limits: Limits | None,
     ) -> LearnedCurve:
         """Bound and estimate the optimum at several limits of one constraint."""
+
+    @abc.abstractmethod
+    def bound_policy(self, solution: "Learned", policy: Played | None) -> PolicyBounds:
+        """Bound what a policy pays under every law that may be true."""
+
+    @abc.abstractmethod
+    def find_cautious_policy(self) -> ControlPolicy:
+        """Find a policy that keeps the constraints under every law that may be true."""
 
     @abc.abstractmethod
     def regret(self, solution: "Learned", truth: TabularMDP) -> Regret:
@@ -186,6 +194,21 @@ class Learned(AbstractOutcome):
         if self._session is None:
             raise ProblemError("this solution does not know its problem any more: it was not made by learn")
         return self._session.regret(self, truth)
+
+    def bound_policy(self, policy: Played | None = None) -> PolicyBounds:
+        """Bound what an affine policy pays under every linear law that may be true, without episodes or ranges of it.
+
+        By default the returned one. For linear dynamics with quadratic costs, all numbers of the model declared.
+        """
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        return self._session.bound_policy(self, policy)
+
+    def cautious_policy(self) -> ControlPolicy:
+        """Find an affine policy that keeps every limit under every linear law that may be true."""
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        return self._session.find_cautious_policy()
 
     def price(self, constraint: str | None = None, *, points: int = 10, limits: Limits | None = None) -> LearnedCurve:
         """Bound and estimate the optimum as a function of the limit of one constraint.

@@ -14,10 +14,13 @@ from bidual.learning.learned import AbstractLearnSession, Learned, LearnProgress
 from bidual.learning.outputs import (
     DualBound,
     Estimates,
+    PolicyBounds,
     Regret,
     ReturnedPolicy,
+    bound_policy,
     compute_regret,
     estimate_policy,
+    find_cautious_policy,
     list_spans,
     run_fresh_episodes,
 )
@@ -31,7 +34,7 @@ from bidual.solving.options import SolveOptions
 from bidual.solving.solve import solve_silently
 from bidual.storage import Claim, collect_linear_rows, digest_policy, save_controlled, save_learned
 from bidual.world.mdp import TabularMDP
-from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture
+from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
 
 
 def drop_invalid_bounds(history: Sequence[LearnProgress], knowledge: AbstractKnowledge) -> tuple[LearnProgress, ...]:
@@ -205,6 +208,20 @@ class LearnSession(AbstractLearnSession):
     def price(self, solution: Learned, constraint: str | None, points: int, limits: Limits | None) -> LearnedCurve:
         """Bound and estimate the optimum at several limits, from all episodes so far."""
         return price_learned(self.setup, self.knowledge, solution, constraint, points=points, limits=limits)
+
+    def bound_policy(self, solution: Learned, policy: Played | None) -> PolicyBounds:
+        """Bound what a policy pays under every law that may be true, in the set of all episodes so far."""
+        chosen = solution.policy if policy is None else policy
+        return bound_policy(chosen, self._require_controlled(), self.setup.program, self.setup.sense)
+
+    def find_cautious_policy(self) -> ControlPolicy:
+        """Find a policy that keeps the constraints under every law that may be true."""
+        return find_cautious_policy(self._require_controlled(), self.setup.program)
+
+    def _require_controlled(self) -> ControlKnowledge:
+        if self.knowledge.controlled is None:
+            raise ProblemError("bounds over linear laws are for models of vectors under controls, bd.models.KNR")
+        return self.knowledge.controlled
 
     def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
         """Evaluate every executed policy in `truth`, against the optimum there."""

@@ -16,6 +16,7 @@ from bidual.learning.outputs._functionals import (
     run_episodes_until,
     run_fresh_episodes,
 )
+from bidual.learning.outputs._over_laws import PolicyBounds, bound_policy, find_cautious_policy
 from bidual.learning.outputs._plans import estimate_plans
 from bidual.learning.outputs._regret import Regret, compute_regret
 from bidual.learning.outputs._regulated import Regulated

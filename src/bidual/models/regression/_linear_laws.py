@@ -90,12 +90,12 @@ class LinearLaws(AbstractModel):
         return True
 
     def _bound_form(self, form: Quadratic) -> tuple[float, float]:
-        """Bound a form over all controls within their limits: finite where it does not depend on states."""
+        """Bound a form over all controls within their limits, from above where it does not depend on states."""
         n, m, _ = self.sizes
         controls = np.arange(n, n + m)
         others = np.setdiff1d(np.arange(2 * n + m), controls)
         if np.any(form.form[others]) or np.any(form.slope[others]):
-            return -np.inf, np.inf
+            return (form.constant if _is_never_negative(form) else -np.inf), np.inf
         low, high = self.limits
         F, f = form.form[np.ix_(controls, controls)], form.slope[controls]
         products = np.stack([np.multiply.outer(one, other) for one in (low, high) for other in (low, high)])
@@ -107,6 +107,18 @@ class LinearLaws(AbstractModel):
             float(sum(part.min(axis=0).sum() for part in ends) + form.constant),
             float(sum(part.max(axis=0).sum() for part in ends) + form.constant),
         )
+
+
+def _is_never_negative(form: Quadratic) -> bool:
+    """Return whether x' F x >= 0 for all x, without a slope: by the signs of a diagonal, or beyond all rounding."""
+    used = np.any(form.form != 0, axis=0)
+    F = form.form[np.ix_(used, used)]
+    if np.any(form.slope):
+        return False
+    if not np.any(F - np.diag(np.diag(F))):
+        return bool(np.all(np.diag(F) >= 0))
+    least = 64 * len(F) ** 2 * np.finfo(np.float64).eps * np.abs(F).max()
+    return bool(np.linalg.eigvalsh(F)[0] > least)
 
 
 def build_linear_laws(
