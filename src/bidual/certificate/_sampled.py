@@ -151,6 +151,7 @@ def _check_spans(
     """Check that stated ranges hold all that an episode may be, and that all samples are such."""
     knowledge = evidence.knowledge
     model, places = knowledge.all_supported_laws, np.searchsorted(rows.numbers, spans.numbers)
+    assert model is not None  # files hold knowledge of observed states
     for column, (number, low, high, place) in enumerate(zip(*spans, places, strict=True)):
         row, magnitude, constant = rows.rows[place], rows.magnitudes[place], float(rows.constants[place])
         least, most = (

@@ -272,7 +272,7 @@ def collect_facts(world: AbstractEnvironment, problem: Problem, delta: float) ->
         met=world.numbering is not None and world.numbering.grows,
     )
     if isinstance(world, RichEnvironment):
-        return facts._replace(dimension=world.dimension, symbols=world.symbols)
+        return facts._replace(dimension=world.dimension, symbols=world.symbols, signal=world.compute_signal)
     if isinstance(world, ControlEnvironment) and isinstance(features, Computed):
         limits, space = (world.low, world.high), world.space
         return facts._replace(

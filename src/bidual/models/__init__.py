@@ -9,6 +9,9 @@ from bidual.models._lists import Law
 from bidual.models._maximum_likelihood import AbstractMaximumLikelihood
 from bidual.models._stationary import Stationary, stationary
 from bidual.models.classes._collection import COLLECTIONS
+from bidual.models.classes._continuous import LowRankDensities
+from bidual.models.classes._continuous_knowledge import DensityKnowledge
+from bidual.models.classes._densities import AbstractDensities, NormalDensities
 from bidual.models.classes._enumeration import Enumeration, Transitions, check_best
 from bidual.models.classes._factors import Factors, check_laws, list_class_support
 from bidual.models.classes._knowledge import ClassKnowledge
@@ -44,6 +47,7 @@ from bidual.problem.features import FourierMap
 
 __all__ = [
     "KNR",
+    "AbstractDensities",
     "AbstractDynamics",
     "AbstractKnowledge",
     "AbstractMaximumLikelihood",
@@ -58,8 +62,10 @@ __all__ = [
     "Layout",
     "LinearMDP",
     "LowRank",
+    "LowRankDensities",
     "MixtureClass",
     "Moments",
+    "NormalDensities",
     "Posterior",
     "Regressed",
     "Simulated",
@@ -74,6 +80,7 @@ STORED = {
     "Candidates": Candidates,
     "Knowledge": Knowledge,
     "ClassKnowledge": ClassKnowledge,
+    "DensityKnowledge": DensityKnowledge,
     "LinearKnowledge": LinearKnowledge,
     "LatentKnowledge": LatentKnowledge,
     "ControlKnowledge": ControlKnowledge,

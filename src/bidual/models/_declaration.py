@@ -1,6 +1,7 @@
 """The interface of what a user declares about the transitions before the first episode."""
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from bidual.models._knowledge import AbstractKnowledge
 
 Ends = tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]
+
+
+SignalFunction = Callable[[int, Float[np.ndarray, "D"], int, Float[np.ndarray, "D"] | None], float]
 
 
 class EnvironmentFacts(NamedTuple):
@@ -33,6 +37,7 @@ class EnvironmentFacts(NamedTuple):
     discrete: bool = False  # whether controls are indicators of numbered actions
     met: bool = False  # whether states are numbered as they are met
     seed: int = 0  # of the run, for random actions that belong to the collection of data
+    signal: SignalFunction | None = None  # where vectors are observed: that of a number, or NaN
 
 
 class Needs(NamedTuple):

@@ -5,7 +5,7 @@ no samples of the plans, and whatever is known of these comes from the laws that
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bidual.certificate import (
     EstimateRows,
@@ -18,16 +18,15 @@ from bidual.certificate import (
 from bidual.models import AbstractCounted
 from bidual.problem.convex import AbstractProgram
 from bidual.world.mdp import TabularMDP
-from bidual.world.policies import DeterministicPolicy, Mixture
+from bidual.world.policies import DecodedPolicy, DeterministicPolicy, Mixture
 
 
 def estimate_plans(
     program: AbstractProgram, rows: EstimateRows, mixture: Mixture, knowledge: AbstractCounted, count: int
 ) -> Estimates:
     """Estimate f and g of a mixture of the plans of `count` episodes; bounded where the class is proved to be one."""
-    mdp, members = knowledge.smoothed_model(), [one for one in mixture.members if isinstance(one, DeterministicPolicy)]
-    assert len(members) == len(mixture.members)  # rollouts insert actions into tables
-    plans = PlanTables(np.stack([one.actions for one in members]), mixture.weights)
+    mdp, tables = knowledge.smoothed_model(), [_list_actions(one) for one in mixture.members]
+    plans = PlanTables(np.stack(tables), mixture.weights)
     laws, A = _list_dense_laws(mdp), mdp.num_actions
     embedding = compute_mixture_embedding(plans, laws, knowledge.features(mdp), mdp.initial, A)
     mean = evaluate_at(program, embedding)
@@ -35,6 +34,11 @@ def estimate_plans(
     if possible is None:
         return estimates
     return estimates.narrow(mean, *bound_mixture(program, rows, plans, possible, knowledge.pieces))
+
+
+def _list_actions(policy: object) -> Int[np.ndarray, "H S"]:
+    assert isinstance(policy, DeterministicPolicy | DecodedPolicy)  # rollouts insert actions into tables
+    return policy.actions
 
 
 def _list_dense_laws(mdp: TabularMDP) -> tuple[Float[np.ndarray, "S A S"], ...]:

@@ -91,6 +91,8 @@ def _append_bonus(program: AffineProgram, knowledge: AbstractCounted) -> AffineP
 
 def _compute_ranges(rows: Float[np.ndarray, "r H d"], knowledge: AbstractCounted) -> Float[np.ndarray, "r"]:
     model, planner = knowledge.all_supported_laws, ExtendedValueIteration()
+    if model is None:
+        raise ProblemError("a bonus for the counts of states needs states that are observed: give another explorer")
     layout = model.restrict(knowledge.pieces)
     return np.array([-planner(model, layout, -row).lower - planner(model, layout, row).lower for row in rows])
 

@@ -117,6 +117,8 @@ def _plan_aside(knowledge: AbstractCounted, pieces: Pieces, duals: Duals[Any]) -
 def _build_least(knowledge: AbstractCounted) -> Callable[[Float[np.ndarray, "H d"]], float]:
     """Return the function of theta that minimises the cost of an episode over laws within the declared support."""
     model = knowledge.all_supported_laws
+    if model is None:  # only the bounds of signals are known
+        return lambda theta: float(knowledge.pieces.span(theta[None])[0][0])
     layout = model.restrict(knowledge.pieces)
     return lambda theta: ExtendedValueIteration()(model, layout, theta).lower
 

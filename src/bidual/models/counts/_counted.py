@@ -203,7 +203,7 @@ class AbstractCounted(AbstractKnowledge):
         return self.confidence_set.restrict(self.pieces)
 
     @property
-    def all_supported_laws(self) -> ConfidenceSet:
+    def all_supported_laws(self) -> ConfidenceSet | None:
         """Every law within the declared support, chance chosen freely: for the range of values of an episode."""
         empty = start_counts(self.counts.support, self.counts.noisy)
         return ConfidenceSet(empty, self.delta, self.initial, "ball", pathwise=True)

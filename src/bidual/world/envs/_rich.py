@@ -120,6 +120,17 @@ class RichEnvironment(AbstractEnvironment):
             )
         return vector
 
+    def compute_signal(
+        self, number: int, obs: Float[np.ndarray, "D"], action: int, next_obs: Float[np.ndarray, "D"] | None
+    ) -> float:
+        """Evaluate a signal at a step that was never made; NaN where it needs more than what is given."""
+        nothing: Any = None  # what a function makes of it is no number
+        step = Step(obs, action + self.first_action, next_obs, nothing, False, {}, nothing, nothing)
+        try:
+            return self.readings[number].read(step, CallSite(1, self.horizon, 0))
+        except EnvError:
+            return np.nan
+
     def close(self) -> None:
         """Close the environment, and its windows if it has any."""
         self.env.close()
