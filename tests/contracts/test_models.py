@@ -16,7 +16,7 @@ from bidual.models import (
     known,
 )
 from bidual.planners.control import Among
-from bidual.world.mdp._mdp import find_reachable
+from bidual.world.mdp._reachable import find_reachable
 from tests.classes import around
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bidual.cli._files import make_folder
 from bidual.cli._imports import import_cvxpy
+from bidual.cli._model_target import add_to as add_model_options
 from bidual.cli._output import report, show
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="solve a task or a problem file with a known model",
         description="Solve a problem with a known model and certify how far from optimal the policy can be.",
     )
-    parser.add_argument("target", metavar="TASK|FILE.py", help="a name from 'bidual tasks', or a Python file")
+    parser.add_argument(
+        "target", metavar="TASK|FILE", help="a name from 'bidual tasks', a Python file, or a model: FILE.drn, FILE.tra"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="a parameter of the task"
     )
@@ -42,6 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--check-only", action="store_true", help="check and print problem and model, solve nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write solution, JSON and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_model_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -49,12 +53,17 @@ def run(args: argparse.Namespace) -> int:
     """Solve and report."""
     import_cvxpy()
     from bidual.cli._files import to_json, write_outputs
+    from bidual.cli._model_target import check_no_model_options, is_model_file, load_model_target
     from bidual.cli._progress import open_progress_line
     from bidual.cli._target import load_target
     from bidual.dual import FollowTheLeader, GradientAscent
     from bidual.solving.solve import solve
 
-    target = load_target(args.target, args.settings)
+    if is_model_file(args.target):
+        target = load_model_target(args)
+    else:
+        check_no_model_options(args)
+        target = load_target(args.target, args.settings)
     if args.check_only:
         return _check_only(target, as_json=args.json)
     if args.out is not None:

@@ -1,32 +1,35 @@
 """`TabularMDP`: a known model, checked at construction and stored as successor lists."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
 from bidual._base.memory import Memory
-from bidual._base.names import UNNAMED, Names, are_names, find, read_names
-from bidual._base.types import Successors, select_step
+from bidual._base.names import UNNAMED, Names, find, read_names
+from bidual._base.types import Successors
 from bidual.problem import features
-from bidual.problem.features import AbstractFeatures, Arrival, Observed, Psi, concat, signals
+from bidual.problem.features import AbstractFeatures, Psi
 from bidual.world.mdp._criterion import Absorbed, AbstractCriterion, declare_criterion
+from bidual.world.mdp._drn import read_drn, write_drn
+from bidual.world.mdp._embeddings import Signal, make_features, to_array
+from bidual.world.mdp._model_files import FileModel, find_until
+from bidual.world.mdp._prism import Paths, read_prism
 from bidual.world.mdp._steps import Steps, count_typical_steps, end_signals
-from bidual.world.mdp._successors import Transitions, check_initial, check_transitions, end_episodes
-from bidual.world.mdp._toy_text import Table, Transition, open_environment, read_table, start_law
+from bidual.world.mdp._successors import Transitions, check_initial, check_transitions, end_episodes, split_actions
+from bidual.world.mdp._toy_text import Table, open_environment, read_table, start_law
 
 if TYPE_CHECKING:
     from gymnasium import Env
 
     from bidual.problem.features.embedding import Embedding
-
-Signal = ArrayLike | Arrival | Callable[[Transition], float]
 
 
 @final
@@ -62,6 +65,7 @@ class TabularMDP:
     names: Names = UNNAMED
     criterion: AbstractCriterion | None = None  # of an unbounded time; None where there is a horizon
     ended: Bool[np.ndarray, "S"] | None = None  # states at which an episode ends by declaration
+    file: FileModel | None = None  # of a model checker, that the model was read from
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class TabularMDP:
         actions: Sequence[str] | ArrayLike | None = None,
         allowed: ArrayLike | None = None,
     ) -> None:
-        names, mask = _split_actions(states, actions, allowed)
+        names, mask = split_actions(states, actions, allowed)
         criterion = declare_criterion(horizon, discount, until, average)
         successors = check_transitions(transitions, 1 if criterion else horizon, mask, names)
         names.check(*successors.shape[1:])
@@ -193,6 +197,63 @@ class TabularMDP:
         object.__setattr__(mdp, "table", table)
         return mdp
 
+    @classmethod
+    def from_drn(
+        cls,
+        path: str | os.PathLike[str],
+        horizon: int | None = None,
+        *,
+        discount: float | None = None,
+        until: str | ArrayLike | None = None,
+        average: bool = False,
+        initial: int | ArrayLike | None = None,
+    ) -> "TabularMDP":
+        """Read a model in DRN, the explicit format of Storm; `until` may be one of its labels.
+
+        ``mdp.signals`` has its reward models and ``mdp.labels`` its labels, so that all rewards are signals of
+        ``mdp.embedding(**mdp.signals)``. Unless `initial` is given, it begins in the state labelled ``init``.
+        """
+        return _build_model(read_drn(path), horizon, discount, until, average, initial)
+
+    @classmethod
+    def from_prism(
+        cls,
+        tra: str | os.PathLike[str],
+        lab: str | os.PathLike[str] | None = None,
+        srew: Paths = None,
+        trew: Paths = None,
+        *,
+        horizon: int | None = None,
+        discount: float | None = None,
+        until: str | ArrayLike | None = None,
+        average: bool = False,
+        initial: int | ArrayLike | None = None,
+    ) -> "TabularMDP":
+        """Read a model in the explicit files of PRISM, likewise; rewards are files, or files by the names of signals.
+
+        Rewards of transitions become their expectations.
+        """
+        return _build_model(read_prism(tra, lab, srew, trew), horizon, discount, until, average, initial)
+
+    def to_drn(
+        self, path: str | os.PathLike[str], *, labels: Mapping[str, ArrayLike] | None = None, **signals: ArrayLike
+    ) -> None:
+        """Write the model in DRN, with signals over (S, A) as reward models, and masks of states as labels."""
+        psi = self.stage(features.signals(**signals)) if signals else None
+        arrays = {} if psi is None else dict(zip(signals, psi.signals[0], strict=True))
+        marks = {name: np.asarray(mask, dtype=bool) for name, mask in (labels or {}).items()}
+        write_drn(path, self.successors, self.initial, self.names, arrays, marks)
+
+    @property
+    def signals(self) -> dict[str, Float[np.ndarray, "S A"]]:
+        """The reward models of the file that the model was read from, by name."""
+        return {} if self.file is None else dict(self.file.signals)
+
+    @property
+    def labels(self) -> dict[str, Bool[np.ndarray, "S"]]:
+        """The labels of that file, as masks of states."""
+        return {} if self.file is None else dict(self.file.labels)
+
     def embedding(
         self, /, *, total: bool = False, visits: bool = False, occupancy: bool = False, **named: Signal
     ) -> "Embedding":
@@ -205,96 +266,30 @@ class TabularMDP:
             **named: arrays of shape (S,), (S, A), (H, S, A) or, on arrival, (S, A, S), over a model from Gymnasium
                 of the environment's own states; or there functions of a transition.
         """
-        arrays = {name: self._to_array(name, signal) for name, signal in named.items()}
-        psi = _make_features(self, visits=visits, occupancy=occupancy, named=arrays)
+        shape = self.successors.shape
+        arrays = {name: to_array(name, signal, self.table, shape) for name, signal in named.items()}
+        psi = make_features(shape, visits=visits, occupancy=occupancy, named=arrays)
         self.stage(psi)  # wrong shapes are the caller's mistake here, not later in solve
         return psi.embedding(self.horizon, total=total or self.criterion is not None, criterion=self.criterion)
-
-    def _to_array(self, name: str, signal: Signal) -> ArrayLike | Arrival:
-        if not callable(signal):
-            return signal if self.table is None else self._add_end(name, signal, self.table)
-        if self.table is None:
-            raise ModelError(
-                f"signal {name!r} is a function; this model needs it as an array over (S, A): "
-                "only models made by from_gymnasium know the transitions to call it with"
-            )
-        return self.table.signal(name, signal)
-
-    def _add_end(self, name: str, signal: ArrayLike | Arrival, table: Table) -> ArrayLike | Arrival:
-        """Extend an array over the environment's own states to the one that was added."""
-        (extended,) = signals(**{name: signal}).with_end(self.successors.shape).arrays
-        if not isinstance(extended, Observed):
-            return extended
-        function = extended.function
-        return table.signal(name, lambda t: function(t.state, t.action, t.next_state))
 
     def __repr__(self) -> str:
         time = self.criterion or f"horizon {self.horizon}"
         return f"TabularMDP({self.num_states} states, {self.num_actions} actions, {time})"
 
 
-def _split_actions(
-    states: object, actions: Sequence[str] | ArrayLike | None, allowed: ArrayLike | None
-) -> tuple[Names, ArrayLike | None]:
-    """Return the names, and the mask of the actions that states allow: `actions` may be either."""
-    if are_names(actions):
-        return read_names(states, actions), allowed
-    if actions is not None and allowed is not None:
-        raise ModelError("actions and allowed are both a mask: give the mask as allowed, and names as actions")
-    return read_names(states, None), allowed if actions is None else actions
-
-
-def _make_features(
-    mdp: TabularMDP, *, visits: bool, occupancy: bool, named: dict[str, ArrayLike | Arrival]
-) -> AbstractFeatures:
-    """Build the feature map of signals, visits and occupancies over a model."""
-    for name, flag in (("visits", visits), ("occupancy", occupancy)):
-        if not isinstance(flag, bool):
-            raise ModelError(f"{name} is True or False, not a signal: the embedding adds the part x.{name} itself")
-    members = [signals(**named)] if named or not (visits or occupancy) else []
-    members += [features.visits(mdp.num_states)] if visits else []
-    members += [features.occupancy(mdp.num_states, mdp.num_actions)] if occupancy else []
-    return concat(*members)
-
-
-def find_reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
-    """Return the states that some policy can reach at some step before the horizon, or ever where there is none."""
-    seen = mdp.initial > 0
-    frontier = np.flatnonzero(seen)
-    lists = mdp.successors
-    stationary = lists.states.shape[0] == lists.probabilities.shape[0] == 1
-    for h in range(mdp.horizon - 1 if mdp.criterion is None else mdp.num_states):
-        if frontier.size == 0 or seen.all():
-            break
-        possible = (select_step(lists.probabilities, h)[frontier] > 0) & lists.allowed[frontier, :, None]
-        arrived = np.zeros_like(seen)
-        arrived[select_step(lists.states, h)[frontier][possible]] = True
-        # With one law for all steps a state need be expanded only once; with several, whenever it is occupied.
-        frontier = np.flatnonzero(arrived & ~seen if stationary else arrived)
-        seen |= arrived
-    return seen
-
-
-def find_kept(mdp: TabularMDP) -> Int[np.ndarray, "R"]:
-    """Return the numbers of the reachable states, found once for a model."""
-    return mdp.memory.get("kept", lambda: np.flatnonzero(find_reachable(mdp)))
-
-
-def restrict_model(mdp: TabularMDP, kept: Int[np.ndarray, "R"]) -> TabularMDP:
-    """Return the model over some of its states, which hold all reachable ones and lose their names.
-
-    A kept state may lead out of the kept set only in a step that is too late to matter; those successors are redirected
-    to any kept state, which keeps values finite and changes nothing that is reached.
-    """
-    lists = mdp.successors
-    if kept.size == mdp.num_states:
-        return mdp
-    number = np.zeros(mdp.num_states, dtype=np.int32)
-    number[kept] = np.arange(kept.size, dtype=np.int32)
-    small = object.__new__(TabularMDP)
-    successors = Successors(
-        number[lists.states[:, kept]], lists.probabilities[:, kept], lists.allowed[kept], lists.horizon
-    )
-    for name, value in (("successors", successors), ("initial", mdp.initial[kept]), ("names", UNNAMED)):
-        object.__setattr__(small, name, value)
-    return small
+def _build_model(
+    file: FileModel,
+    horizon: int | None,
+    discount: float | None,
+    until: str | ArrayLike | None,
+    average: bool,
+    initial: int | ArrayLike | None,
+) -> TabularMDP:
+    """Build the model of a file."""
+    start = file.initial if initial is None else initial
+    if start is None:
+        raise ModelError("the file does not label one state init: say where episodes begin, initial=0")
+    time = {"discount": discount, "until": find_until(until, file.labels), "average": average}
+    mdp = TabularMDP(file.lists, start, horizon, **time, actions=file.actions, allowed=file.allowed)
+    object.__setattr__(mdp, "file", file)
+    return mdp

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from bidual._base.errors import ModelError
-from bidual._base.names import UNNAMED, Names
+from bidual._base.names import UNNAMED, Names, are_names, read_names
 from bidual._base.types import Successors
 from bidual.world.mdp._sparse import ROW_TOLERANCE, Matrix, are_matrices, check_matrices, list_matrices
 
@@ -46,6 +46,17 @@ def check_initial(initial: int | ArrayLike, size: int, names: Names = UNNAMED) -
     if abs(law.sum() - 1) > ROW_TOLERANCE:
         raise ModelError(f"initial sums to {law.sum():.12g}, not 1: divide it by its sum")
     return _freeze(law / law.sum())
+
+
+def split_actions(
+    states: object, actions: Sequence[str] | ArrayLike | None, allowed: ArrayLike | None
+) -> tuple[Names, ArrayLike | None]:
+    """Return the names, and the mask of the actions that states allow: `actions` may be either."""
+    if are_names(actions):
+        return read_names(states, actions), allowed
+    if actions is not None and allowed is not None:
+        raise ModelError("actions and allowed are both a mask: give the mask as allowed, and names as actions")
+    return read_names(states, None), allowed if actions is None else actions
 
 
 def end_episodes(lists: Successors, until: object) -> tuple[Successors, Bool[np.ndarray, "S"] | None]:
