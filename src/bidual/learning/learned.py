@@ -19,6 +19,7 @@ from bidual.learning.description import list_learned_facts, summarise_learned
 from bidual.learning.outputs import PolicyBounds, Regret
 from bidual.learning.summary import BEHAVIOUR, UNIFORM, Output
 from bidual.models import AbstractKnowledge, Candidates
+from bidual.planners.control import LinearQuadratic
 from bidual.solving.outcome import AbstractOutcome, Facts, Records, format_facts
 from bidual.world.mdp import TabularMDP
 from bidual.world.policies import ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
@@ -99,8 +100,15 @@ class AbstractLearnSession(abc.ABC):
         """Find a policy that keeps the constraints under every law that may be true."""
 
     @abc.abstractmethod
-    def regret(self, solution: "Learned", truth: TabularMDP) -> Regret:
-        """Compute the regret of the executed policies in another model, against its optimum."""
+    def regret(
+        self,
+        solution: "Learned",
+        truth: TabularMDP | LinearQuadratic | None,
+        optimum: float | None,
+        reference: Played | None,
+        paths: int,
+    ) -> Regret:
+        """Compute the regret of the executed policies in another model, or beside a reference policy."""
 
 
 @final
@@ -189,26 +197,30 @@ class Learned(AbstractOutcome):
             raise ProblemError(f"certify wants a whole number of episodes, at least 1; got {episodes!r}")
         return assign_to_variables(self._session.certify(self, int(episodes)))
 
-    def regret(self, truth: TabularMDP) -> Regret:
-        """Compute regret and violation of the executed policies, were `truth` the true model: both definitions."""
-        if self._session is None:
-            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
-        return self._session.regret(self, truth)
+    def regret(
+        self,
+        truth: TabularMDP | LinearQuadratic | None = None,
+        *,
+        optimum: float | None = None,
+        reference: Played | None = None,
+        paths: int = 64,
+    ) -> Regret:
+        """Compute regret and violation of the executed policies, were `truth` the true model: both definitions.
+
+        Policies of controls have exact moments in a linear law; else `paths` episodes beside a `reference` policy.
+        """
+        return self._require_session().regret(self, truth, optimum, reference, paths)
 
     def bound_policy(self, policy: Played | None = None) -> PolicyBounds:
         """Bound what an affine policy pays under every linear law that may be true, without episodes or ranges of it.
 
         By default the returned one. For linear dynamics with quadratic costs, all numbers of the model declared.
         """
-        if self._session is None:
-            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
-        return self._session.bound_policy(self, policy)
+        return self._require_session().bound_policy(self, policy)
 
     def cautious_policy(self) -> ControlPolicy:
         """Find an affine policy that keeps every limit under every linear law that may be true."""
-        if self._session is None:
-            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
-        return self._session.find_cautious_policy()
+        return self._require_session().find_cautious_policy()
 
     def price(self, constraint: str | None = None, *, points: int = 10, limits: Limits | None = None) -> LearnedCurve:
         """Bound and estimate the optimum as a function of the limit of one constraint.
@@ -218,19 +230,14 @@ class Learned(AbstractOutcome):
             points: number of limits, evenly spread over those that matter in the estimated model.
             limits: these limits instead, increasing.
         """
-        if self._session is None:
-            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
-        return self._session.price(self, constraint, points, limits)
+        return self._require_session().price(self, constraint, points, limits)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write policy, problem, counts, samples and certificate to one file, for `bd.load` and `bidual check`.
 
-        Functions of signals are not stored, and nothing in the file is ever executed. The same result gives the same
-        bytes.
+        Functions of signals are not stored, nothing in the file is ever executed; the same result gives the same bytes.
         """
-        if self._session is None:
-            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
-        self._session.save(self, path)
+        self._require_session().save(self, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; an unknown value is None."""
@@ -252,6 +259,11 @@ class Learned(AbstractOutcome):
     def describe(self) -> str:
         """Return everything that is known of the result as text: `print(learned)` with all policies and assumptions."""
         return format_facts(self._write_title(), self._list_facts())
+
+    def _require_session(self) -> AbstractLearnSession:
+        if self._session is None:
+            raise ProblemError("this solution does not know its problem any more: it was not made by learn")
+        return self._session
 
     @property
     def _names(self) -> Names:

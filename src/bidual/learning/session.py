@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
+import numpy as np
+
 from bidual._base.errors import ProblemError
 from bidual._base.types import Episode
 from bidual.certificate import ControlEvidence, Round, SampledEvidence, estimate_round, narrow_by_class
@@ -18,7 +20,10 @@ from bidual.learning.outputs import (
     Regret,
     ReturnedPolicy,
     bound_policy,
+    compute_exact_regret,
     compute_regret,
+    drop_random_controls,
+    estimate_paired_regret,
     estimate_policy,
     find_cautious_policy,
     list_spans,
@@ -29,6 +34,7 @@ from bidual.learning.setup import LearnSetup
 from bidual.learning.suggestions import Standing, suggest
 from bidual.learning.summary import Summary, describe_output, summarise
 from bidual.models import AbstractCounted, AbstractKnowledge, ControlKnowledge
+from bidual.planners.control import LinearQuadratic
 from bidual.problem.modelling import Line, assign_values
 from bidual.solving.options import SolveOptions
 from bidual.solving.solve import solve_silently
@@ -223,14 +229,45 @@ class LearnSession(AbstractLearnSession):
             raise ProblemError("bounds over linear laws are for models of vectors under controls, bd.models.KNR")
         return self.knowledge.controlled
 
-    def regret(self, solution: Learned, truth: TabularMDP) -> Regret:
-        """Evaluate every executed policy in `truth`, against the optimum there."""
+    def regret(
+        self,
+        solution: Learned,
+        truth: TabularMDP | LinearQuadratic | None,
+        optimum: float | None,
+        reference: Played | None,
+        paths: int,
+    ) -> Regret:
+        """Evaluate every executed policy in `truth`, against the optimum there; or beside a reference policy."""
+        if self.knowledge.controlled is not None:
+            return self._regret_of_controls(solution, self.knowledge.controlled, truth, optimum, reference, paths)
+        if not isinstance(truth, TabularMDP):
+            raise ProblemError("the regret of policies of finite models is computed in one: regret(TabularMDP)")
         executed = [policy for policy in solution.executed if not isinstance(policy, ControlPolicy)]
-        if len(executed) < len(solution.executed):
-            raise ProblemError("regret is computed for finite models only: controllers have none to be evaluated in")
         best = solve_silently(self.setup.problem, truth, SolveOptions())
         psi = self.setup.problem.embedding.features.stage(truth.successors)
         optimum = best.lower if best.sense == "minimize" else None if best.upper is None else -best.upper
         if optimum is None:
             raise ProblemError("the problem has no known optimum in this model, so there is no regret against it")
         return compute_regret(self.setup.program, psi, truth, executed, optimum)
+
+    def _regret_of_controls(
+        self,
+        solution: Learned,
+        knowledge: ControlKnowledge,
+        truth: TabularMDP | LinearQuadratic | None,
+        optimum: float | None,
+        reference: Played | None,
+        paths: int,
+    ) -> Regret:
+        planned = drop_random_controls(solution.executed)
+        if reference is not None:
+            return estimate_paired_regret(self.setup.program, self.setup.env, planned, reference, paths=paths)
+        first = knowledge.declared.first
+        if not isinstance(truth, LinearQuadratic) or optimum is None or first is None:
+            raise ProblemError(
+                "the regret of policies of controls is exact in a linear law, regret(bd.control.LinearQuadratic(...), "
+                "optimum=...) with KNR(first=...), or paired with a policy in the environment, regret(reference=policy)"
+            )
+        start = np.array(first, dtype=np.float64)
+        least = self.setup.sense * optimum
+        return compute_exact_regret(self.setup.program, knowledge.features, truth, start, planned, least)

@@ -3,6 +3,7 @@
 from bidual.certificate import Estimates
 from bidual.learning.outputs._bound import DualBound, FinalBound
 from bidual.learning.outputs._certainty import CertaintyEquivalent, PolicySolver, ReturnedPolicy
+from bidual.learning.outputs._control_regret import compute_exact_regret, drop_random_controls, estimate_paired_regret
 from bidual.learning.outputs._functionals import (
     Collector,
     Corners,

@@ -4,7 +4,7 @@ The paper's are those of the mixture: T (f(Psi of the mixture) - f*) and T g(Psi
 make up for bad ones. The stronger ones add up positive parts, episode by episode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -34,6 +34,7 @@ class Regret:
     violation: Float[np.ndarray, "n m"]
     positive_regret: Float[np.ndarray, "n"]
     positive_violation: Float[np.ndarray, "n m"]
+    error: Float[np.ndarray, "n"] | None = None  # the standard error of regret, where it is estimated
 
     @property
     def series(self) -> dict[str, Float[np.ndarray, "n"]]:
@@ -74,19 +75,26 @@ def compute_regret(
     """Compute the regret against `optimum` (minimising) of the policies in the order they were run."""
     distinct = {id(policy): policy for policy in executed}
     embeddings = {key: embedding_of(truth, psi, policy) for key, policy in distinct.items()}
+    return sum_regret(program, embeddings, [id(policy) for policy in executed], optimum)
+
+
+def sum_regret(
+    program: AbstractProgram, embeddings: Mapping[int, Float[np.ndarray, "..."]], order: Sequence[int], optimum: float
+) -> Regret:
+    """Add up regret and violation against `optimum` (minimising) over policies that are named by their embeddings."""
     values = {key: program.at(one) for key, one in embeddings.items()}
-    f = np.array([values[id(policy)][0] for policy in executed])
-    g = np.stack([values[id(policy)][1] for policy in executed])
-    T = len(executed)
+    f = np.array([values[key][0] for key in order])
+    g = np.stack([values[key][1] for key in order])
+    T = len(order)
     times = np.arange(1, T + 1)
     if program.is_linear:
         mixed_f, mixed_g = np.cumsum(f), np.cumsum(g, axis=0)
     else:
         times = np.unique(np.geomspace(1, T, _MOST_TIMES).astype(np.int64))
-        order = list(embeddings)
-        places = np.array([order.index(id(policy)) for policy in executed])
+        names = list(embeddings)
+        places = np.array([names.index(key) for key in order])
         stacked = np.stack(list(embeddings.values()))
-        shares = [np.bincount(places[:t], minlength=len(order)) / t for t in times]
+        shares = [np.bincount(places[:t], minlength=len(names)) / t for t in times]
         mixed = [program.at(np.tensordot(share, stacked, axes=1)) for share in shares]
         mixed_f, mixed_g = times * [one[0] for one in mixed], times[:, None] * np.stack([one[1] for one in mixed])
     over = program.violations(g)
