@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -27,7 +28,7 @@ SECONDS = 4.0  # of CPU for the tests of one mutant; dearer ones are left out
 MOST_THREADS = 8  # those of JAX would be missing in a fork, which waits for them for ever
 JAX, JAX_SECONDS = -1, 1.5  # the number of its files in notes, and the CPU time of its start
 NOTES = "_reached_statements"  # the name under which changed code finds the set of what was reached
-CONSTANTS = (bool, int, float, str, tuple, list, dict)
+CONSTANTS = (bool, int, float, str, tuple, list, dict, Fraction)
 
 
 class Runs:

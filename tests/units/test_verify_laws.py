@@ -229,6 +229,7 @@ DAMAGES = {
     "nothing follows": lambda a: [damage("successors", 0, -1)(a), damage("transitions", 0, 0.0)(a)],
     "an end that is left": damage("successors", 8, 0),
     "another length of ends": lambda a: a.update(absorbing=((2,), [False, False])),
+    "ends of a fourth state": lambda a: a.update(absorbing=((4,), [False, False, True, False])),
     "successors of another shape": reshape("successors", (2, 3, 2)),
     "counts of another shape": reshape("transitions", (1, 2, 3, 2)),
     "three laws": lambda a: a.update(transitions=((3, S, A, 2), [10.0 / 3] * 36)),
@@ -246,7 +247,16 @@ def test_what_does_not_fit_cannot_be_read(name):
         Laws(manifest_of(), arrays)
 
 
+def test_costs_are_rounded_down():
+    third = Fraction(1, 3)
+    found = read().least({(1, 0): third}, free=True)
+    cheapest = min(Fraction(float(x)) for i, x in enumerate(SIGNALS[0].ravel()) if i != 3)
+    assert 0 < cheapest * third * ONE - found < 8
+
+
 def test_features_have_the_shape_of_the_model():
+    _, others = KINDS["signals of every step"]
+    assert [len(step) for step in read(**others).costs] == [2, 2]
     for stage in (np.zeros((3, 2, S, A)), np.zeros((1, 2, A, S)), np.zeros((2, S, A))):
         with pytest.raises(ValueError, match="features do not fit"):
             read(stage=stage)

@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from bidual.dual._base import AbstractDual, Bound, Duals, Reply, check_smoothing
 from bidual.dual._conic_master import solve_conic_master
+from bidual.dual._equations import sharpen
 from bidual.dual._mixture_point import MixturePoint, keep_better, mix_in
 from bidual.dual._polish import settle
 from bidual.planners import Plan
@@ -158,6 +159,8 @@ class ConicCorrective(AbstractDual[ConvexProgram, ConicColumns]):
         """Solve the master of the stage; enter the next stage where this one is done."""
         memory = duals.memory
         mixed = solve_conic_master(_form_stage(program, memory.stage), memory.Y)
+        if memory.stage is ConicStage.OPTIMUM:
+            mixed = sharpen(program.main, memory.Y, mixed)
         # In the relaxed forms, too, the user's variables come first among the others.
         auxiliary = mixed.others[: program.num_auxiliary]
         point, settled = settle(program, memory.Y, mixed.weights, auxiliary)
