@@ -11,7 +11,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
 KEPT = ("exact", "high probability", "heuristic", "assumed", "rate", "not built")
 LINES = {
     *("1, require", *(f"1.{i}" for i in range(1, 11)), "1, output"),
-    *("2, require", *(f"2.{i}" for i in range(1, 5)), "3, require", *(f"3.{i}" for i in range(1, 6))),
+    *(
+        "2, require",
+        *(f"2.{i}" for i in range(1, 5)),
+        "3, require",
+        *(f"3.{i}" for i in range(1, 6)),
+        "3, oracle",
+        "3, output",
+    ),
 }
 NAMES = {
     "Example": {"plain RL", "constrained MDP", "multi-objective", "feasibility", "apprenticeship", "entropy"},
