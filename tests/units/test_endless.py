@@ -7,6 +7,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import bidual as bd
 from bidual._base.errors import CertificateError, EnvError, ModelError, ProblemError
@@ -216,8 +217,6 @@ def test_a_chain_that_mixes_slowly_is_solved_all_the_same():
     """A walk over 3000 states: a Krylov method of some tens of steps does not get there, factors do."""
     n, discount = 3000, 0.999999
     here, there = np.arange(n), np.clip(np.array([-1, 1])[:, None] + np.arange(n), 0, n - 1)
-    import scipy.sparse as sp
-
     matrix = discount * sum(0.5 * sp.csr_array((np.ones(n), (here, to)), shape=(n, n)) for to in there)
     right = (here == n - 1).astype(float)
     x = Resolvent(sp.csr_array(matrix))(right)
@@ -308,3 +307,15 @@ def test_files_of_other_criteria_are_checked(kind, tmp_path):
         rewrite(path, lambda manifest, arrays: arrays.update(potential=arrays["potential"] + 5.0 * np.arange(6)))
         with pytest.raises(CertificateError):
             bd.check(path)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_chain_that_mixes_fast_is_never_factored(transposed, monkeypatch):
+    """Factors of a random graph fill in: with 10 000 states they take a minute where products take a second."""
+    monkeypatch.setattr("bidual._base.resolvent.spla.splu", lambda *_: pytest.fail("factored"))
+    n, rng = 2000, np.random.default_rng(0)
+    entries = (0.98 / 4 * np.ones(4 * n), (np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n)))
+    matrix, right = sp.csr_array(sp.coo_array(entries, shape=(n, n))), np.eye(1, n)[0]
+    x = Resolvent(matrix)(right, transposed=transposed)
+    system = matrix.T if transposed else matrix
+    assert np.abs(right + system @ x - x).max() <= 1e-11 * np.abs(x).max()
