@@ -7,7 +7,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -c constraints.txt
 
-.PHONY: help demo test test-all mutants lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-mppi bench-solve bench-price bench-regulators bench-runs bench-sweep clean
+.PHONY: help demo test test-all mutants lint format venv bench-classes bench-convex bench-explore bench-learn bench-lock bench-mppi bench-solve bench-price bench-regulators bench-rivals bench-runs bench-sweep clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,10 @@ bench-mppi: $(DEV)  ## one step of MPPI against pytorch-mppi, which it installs 
 
 bench-solve: $(DEV)  ## speed and memory of solve against HiGHS on the occupancy program
 	$(BIN)/python -m benchmarks.solve
+
+bench-rivals: $(DEV)  ## solve beside Storm, interior points, PDLP and QuantEcon, which it installs
+	$(PIP_INSTALL) -e ".[bench]"
+	$(BIN)/python -m benchmarks.rivals
 
 bench-price: $(DEV)  ## a price curve of twenty limits, in cold solves
 	$(BIN)/python -m benchmarks.price
