@@ -6,6 +6,7 @@ A known model of two states and two steps, and a learned one. Nothing is solved 
 import copy
 import hashlib
 import struct
+import zipfile
 from fractions import Fraction
 
 import numpy as np
@@ -357,9 +358,18 @@ def test_least_costs_are_rounded_down_over_what_is_allowed():
     assert answer.bound == ONE // 3
 
 
-def without_room(limit):
+def test_actions_of_the_second_state_are_allowed_on_their_own():
+    manifest, arrays = known(
+        allowed=np.array([[True, True], [True, False]]),
+        policy=POLICY * [[1, 1], [1, 0]] + [[[0, 0], [0, 0]], [[0, 0], [1, 0]]],
+    )
+    # Its only action pays 2: once in state 1, after 4 in the first step, against 1 and 1.
+    assert Model(manifest, arrays).least({(0, 0): Fraction(-1), (1, 0): Fraction(1)}) == (-4 * ONE + 7 * ONE // 4)
+
+
+def without_room(limit, gamma=1.0):
     """No weight on the objective, and a limit on what is paid, which is 0 at least."""
-    manifest, arrays = known(problem_limits=np.array([limit]))
+    manifest, arrays = known(problem_limits=np.array([limit]), gamma=np.array([gamma]))
     manifest["objective_weight"] = 0.0
     manifest["lines"][0][3] = [limit]
     manifest["claims"]["constraints"][0]["limit"] = limit
@@ -369,7 +379,7 @@ def without_room(limit):
 
 def test_a_clash_is_more_than_nothing():
     assert without_room(-1e-70) is True
-    assert without_room(-1.0) is True
+    assert without_room(-1.0) is without_room(-1.0, gamma=2.0**-256) is True
     assert without_room(0.0) is False
     assert without_room(1.0) is False
 
@@ -425,7 +435,7 @@ def test_an_entry_of_a_vector_has_the_stated_limit():
             assert outcomes(manifest, arrays)["constraint 'paid' value"] is (x in right)
         found = outcomes(manifest, arrays)
         assert found["constraint 'paid' price"] is found["constraint 'paid' violation_upper"] is True
-    manifest["claims"]["constraints"][0]["value"] = 37 / 32 + 8e-9  # a billionth of the larger amount, 17
+    manifest["claims"]["constraints"][0]["value"] = 37 / 32 + 1.4e-8  # a billionth of the larger amount, 17
     assert outcomes(manifest, arrays)["constraint 'paid' value"] is True
 
 
@@ -460,6 +470,7 @@ def test_room_is_that_of_the_limit_that_was_stated():
         manifest["lines"][0][3] = [limit]
         assert outcomes(manifest, arrays)["status feasible"] is holds
     manifest, arrays = known(problem_limits=np.array([0.0]), problem_rows=np.zeros((1, 2, 2)))
+    manifest["lines"][0][3] = [0.0]
     assert outcomes(manifest, arrays)["status feasible"] is True  # 0 <= 0, and nothing is in it
 
 
@@ -891,7 +902,21 @@ def test_constants_of_learned_rows_are_printed():
     assert "of which {0.25} is a constant" in why
 
 
-# Verdicts and exit codes.
+# Files, verdicts and exit codes.
+
+
+def test_checksums_are_compared(tmp_path):
+    blob = (2).to_bytes(8, "little") + b"{}"
+    for change, right in (("", True), ("x", False)):
+        found = hashlib.sha256(b'{"kind": "x"}' + blob).hexdigest()
+        with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+            archive.writestr("manifest.json", f'{{"kind": "x", "sha256": "{found[: 64 - len(change)]}{change}"}}')
+            archive.writestr("arrays.safetensors", blob)
+        if right:
+            assert verify.read(str(tmp_path / "x")) == ({"kind": "x"}, {})
+        else:
+            with pytest.raises(ValueError, match="checksum"):
+                verify.read(str(tmp_path / "x"))
 
 
 def test_verdicts_are_those_of_the_claims(monkeypatch, capsys):
