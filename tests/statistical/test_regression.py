@@ -73,9 +73,9 @@ def _lost_as_printed(seed, c, **settings):
 
 @cache
 def _tight(seed, **settings):
-    """List the largest errors over the radius, of the set that was chosen after every second episode."""
+    """List the largest errors over the radius, of the set that was chosen after every sixth episode."""
     W = DOUBLE_INTEGRATOR - (0 if settings.get("full") else STATES)
-    sets = [known.confidence(DELTA) for known, _ in _course(seed, **settings)[::2]]
+    sets = [known.confidence(DELTA) for known, _ in _course(seed, **settings)[::6]]
     errors = [np.linalg.norm((one.centre - W) @ np.linalg.cholesky(one.precision), 2) for one in sets]
     return np.array(errors) / np.array([one.radius for one in sets])
 

@@ -45,7 +45,7 @@ class Ascent(NamedTuple):
 
     now: Variables
     mean: Variables
-    squares: tuple[float, ...] = ()  # sums of squared gradients of every constraint, where steps follow them
+    squares: tuple[float, ...] | None = None  # sums of squared gradients of every constraint, where steps follow them
 
 
 @final
@@ -137,7 +137,7 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
             beta = self._find_fixed_slope(term, gamma) if gamma else None
             pairs.append(Pair(np.zeros(term.rows.size), gamma) if beta is None else Pair(beta, gamma))
         start = Variables(np.zeros(program.f.rows.size) if alpha is None else alpha, tuple(pairs))
-        return Ascent(start, start, (0.0,) * len(pairs) if self.steps == "adaptive" else ())
+        return Ascent(start, start, (0.0,) * len(pairs) if self.steps == "adaptive" else None)
 
     def _step_variables(
         self, program: VariationalProgram, now: Variables, y: Float[np.ndarray, "n"], t: int, Gamma: float
@@ -178,8 +178,8 @@ class GradientAscent(AbstractDual[VariationalProgram, Averages[Ascent]]):
         self, program: VariationalProgram, state: Ascent, y: Float[np.ndarray, "n"], t: int, Gamma: float
     ) -> tuple[Variables, tuple[float, ...]]:
         """Run lines 2 to 5 with steps of the multipliers of the length that their gradients so far ask for."""
-        squares, pairs = [], []
-        for term, pair, equal, seen in zip(program.g, state.now.pairs, program.equality, state.squares, strict=True):
+        squares, pairs, before = [], [], state.squares or ()
+        for term, pair, equal, seen in zip(program.g, state.now.pairs, program.equality, before, strict=True):
             g, z = term.function, term.part(y)
             if equal or self._find_fixed_slope(term, pair.gamma) is not None:
                 squares.append(seen + g.value(z) ** 2)
