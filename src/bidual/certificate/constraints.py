@@ -30,8 +30,8 @@ class Goal(NamedTuple):
         return max(self.gap * max(abs(lower), abs(upper)), self.floor) if self.relative else self.gap
 
     def reduce_goal(self) -> "Goal":
-        """Return the goal of a search, which leaves room for the rounding slack that a certificate subtracts."""
-        return Goal(0.75 * self.gap, self.relative, 0.75 * self.floor)
+        """Return the goal of a search: a certificate subtracts its rounding slack."""
+        return Goal(0.99 * self.gap, self.relative, 0.99 * self.floor)
 
     def settled(self, lower: float | None, upper: float | None) -> "Goal":
         """Return the absolute gap that was asked for, given the certified bounds; a file keeps that."""

@@ -33,8 +33,9 @@ from bidual.problem.convex import (
 )
 from bidual.problem.modelling import Line
 from bidual.solving.infeasibility import find_smallest_clash
-from bidual.solving.search import CompiledProblem, Instance, Search, is_in_conflict
+from bidual.solving.search import CompiledProblem, Instance, Search
 from bidual.solving.solution import Solution
+from bidual.solving.stopping import is_in_conflict
 from bidual.world.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 
 

@@ -17,33 +17,24 @@ from bidual.dual import ConicCorrective, Duals, FollowTheLeader, FullyCorrective
 from bidual.loop.primal_dual import Iteration, primal_dual
 from bidual.models import Known, Layout, Stationary, known_for_next_solve, stationary
 from bidual.planners import can_carry
-from bidual.problem.convex import TOLERANCE, AbstractProgram, ConvexProgram, VariationalProgram
+from bidual.problem.convex import AbstractProgram, ConvexProgram, VariationalProgram
 from bidual.problem.features import Psi
 from bidual.problem.modelling import Line, Problem
 from bidual.solving.options import LEAST_FLOOR, SolveOptions
 from bidual.solving.solution import Progress
+from bidual.solving.stopping import has_stopped, is_hopeless, is_settled
 from bidual.solving.totals import IsOver, complete, iterate_by_totals
 from bidual.world.mdp import TabularMDP
 
 _LOG = logging.getLogger("bidual.solve")
 
-_PATIENCE = 4096  # plans before a search without a budget is asked whether it gets anywhere; then at twice as many
-_MOST_PLANS = 1e6  # what such a search may need at its present pace
 # Bounds below such a share need not be told apart to a millionth of themselves:
 _LINEAR = 1e-4  # of what a linear objective can pay,
 _CURVED = 1e-2  # of the first value that a convex one reached, unless that is next to 0:
 _BOX = 1e-6  # then of what it is over the box of all images, which can be far beyond any value
 _TINY = 1e-7  # of that share of the box: a first value below it may be nothing but rounding
 _LOST = 1e-14  # of the box, by which arithmetic may move an image
-_CONFIRM = 6  # plans in which a gap has to halve for the search to go on
 _KEPT = 100  # of the latest plans, for a later start; those in use are kept in any case
-
-
-def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, "Instance"]:
-    """Compile the problem, and lay out the model and features that every search over it shares."""
-    program, psi = bind(problem, mdp)
-    model = known_for_next_solve(mdp) if mdp.criterion is None else stationary(mdp)
-    return program, Instance(mdp, psi, model, model.restrict(psi))
 
 
 @final
@@ -55,6 +46,38 @@ class Instance:
     psi: Psi
     model: Known | Stationary
     layout: Layout
+
+
+def prepare(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Instance]:
+    """Compile the problem, and lay out the model and features that every search over it shares."""
+    program, psi = bind(problem, mdp)
+    model = known_for_next_solve(mdp) if mdp.criterion is None else stationary(mdp)
+    return program, Instance(mdp, psi, model, model.restrict(psi))
+
+
+def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
+    """Compile the problem's rows and the features over this model; raises where they do not belong together."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
+    if not isinstance(mdp, TabularMDP):
+        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}: an unknown model is for bd.learn")
+    if problem.embedding.criterion != mdp.criterion:
+        raise ProblemError(
+            f"the problem is over another embedding: its time is {problem.embedding.criterion or 'a horizon'}, "
+            f"the model's is {mdp.criterion or 'a horizon'}; make the embedding with this model's mdp.embedding(...)"
+        )
+    if problem.embedding.horizon != mdp.horizon:
+        raise ProblemError(
+            f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "
+            f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
+        )
+    try:
+        psi = mdp.stage(problem.embedding.features)
+    except ModelError as error:
+        raise ProblemError(
+            f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
+        ) from error
+    return with_rounding(problem.program(), psi, mdp), psi
 
 
 class CompiledProblem(NamedTuple):
@@ -92,7 +115,7 @@ def search(
 
     def is_over(iteration: Iteration[Any]) -> bool:
         now = _report_progress(compiled, iteration, floor, time.perf_counter() - started)
-        return options.is_spent(now) or _is_settled(program, iteration.duals, [now], goal)
+        return options.is_spent(now) or is_settled(program, world.mdp, world.psi, iteration.duals, [now], goal)
 
     for iteration in _start_loop(compiled, world, options, known, is_over):
         duals = iteration.duals
@@ -115,12 +138,12 @@ def search(
         if options.progress is not None:
             options.progress(history[-1])
         _log_progress(history[-1])
-        if options.is_spent(history[-1]) or _is_settled(program, duals, history, goal):
+        if options.is_spent(history[-1]) or is_settled(program, world.mdp, world.psi, duals, history, goal):
             break
-        if not options.has_budget and _is_hopeless(history, goal):
+        if not options.has_budget and is_hopeless(history, goal):
             break
     assert duals is not None  # the loop yields at least once
-    ended = first_value is not None and (duals.stalled or _has_stopped(history))
+    ended = first_value is not None and (duals.stalled or has_stopped(history))
     if not (program.is_linear or ended):
         goal = goal._replace(floor=LEAST_FLOOR if goal.floor else 0.0)
     replies = complete(world.layout, world.model, replies, duals) if isinstance(world.model, Known) else replies
@@ -210,31 +233,6 @@ def _choose_for_cones(program: ConvexProgram, options: SolveOptions) -> ConicCor
     )
 
 
-def bind(problem: Problem, mdp: TabularMDP) -> tuple[AbstractProgram, Psi]:
-    """Compile the problem's rows and the features over this model; raises where they do not belong together."""
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"expected a bidual Problem, got {type(problem).__name__}: write bd.Problem(...)")
-    if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"expected a TabularMDP, got {type(mdp).__name__}: an unknown model is for bd.learn")
-    if problem.embedding.criterion != mdp.criterion:
-        raise ProblemError(
-            f"the problem is over another embedding: its time is {problem.embedding.criterion or 'a horizon'}, "
-            f"the model's is {mdp.criterion or 'a horizon'}; make the embedding with this model's mdp.embedding(...)"
-        )
-    if problem.embedding.horizon != mdp.horizon:
-        raise ProblemError(
-            f"the problem is over another embedding: its horizon is {problem.embedding.horizon}, "
-            f"the model's is {mdp.horizon}; make the embedding with this model's mdp.embedding(...)"
-        )
-    try:
-        psi = mdp.stage(problem.embedding.features)
-    except ModelError as error:
-        raise ProblemError(
-            f"the problem is over another embedding: {error}; make it with this model's mdp.embedding(...)"
-        ) from error
-    return with_rounding(problem.program(), psi, mdp), psi
-
-
 def _report_progress(compiled: CompiledProblem, iteration: Iteration[Any], floor: float, seconds: float) -> Progress:
     """Compute the solver's own bounds after a plan: for progress and stopping, never for a certificate."""
     duals = iteration.duals
@@ -246,52 +244,3 @@ def _report_progress(compiled: CompiledProblem, iteration: Iteration[Any], floor
     if compiled.maximises:
         lower, upper = (None if upper is None else -upper), (None if lower is None else -lower)
     return Progress(iteration.number, lower, upper, violation, seconds)
-
-
-def _is_settled(program: AbstractProgram, duals: Duals[Any], history: Sequence[Progress], goal: Goal) -> bool:
-    """Check whether the gap is closed: to the optimum or, where constraints clash, to the least possible violation.
-
-    What a convex objective was at first can be far above its optimum, as for exp(20 x). So a gap that is small only
-    beside that counts once it shrinks no more.
-    """
-    if duals.stalled:
-        return True
-    state = history[-1]
-    if is_in_conflict(duals):
-        violation = float((program.violations(duals.g) / program.units).max())
-        return violation - duals.conflict.value <= 0.99 * goal.gap
-    if state.lower is None or state.upper is None:
-        return False
-    strict = goal.reduce_goal()
-    if program.is_linear or not goal.relative or strict._replace(floor=0.0).is_met(state.lower, state.upper):
-        return strict.is_met(state.lower, state.upper)
-    return strict.is_met(state.lower, state.upper) and _has_stopped(history)
-
-
-def _has_stopped(history: Sequence[Progress]) -> bool:
-    """Check whether the gap has not halved within the last few plans."""
-    last = [(state.lower, state.upper) for state in history[-_CONFIRM - 1 :]]
-    gaps = [upper - lower for lower, upper in last if lower is not None and upper is not None]
-    return len(gaps) > _CONFIRM and gaps[-1] > 0.5 * gaps[0]
-
-
-def _is_hopeless(history: Sequence[Progress], goal: Goal) -> bool:
-    """Check whether the second half of the plans has brought next to nothing, or millions would still be needed.
-
-    It is the gap that counts, or the violation while there is none. Averages close a gap like 1 / sqrt(plans): where
-    that leads nowhere in reasonable time the caller is to know what was found, and may ask for more with a budget.
-    """
-    plans = len(history)
-    if plans < _PATIENCE or plans & (plans - 1):
-        return False
-    early, late = history[plans // 2 - 1], history[-1]
-    before, now = (early.gap, late.gap) if early.gap and late.gap else (early.violation, late.violation)
-    if not now <= 0.9 * before:
-        return early.gap is not None or late.gap is None  # a gap at last is progress
-    gap = goal.allowed(late.lower, late.upper) if late.lower is not None and late.upper is not None else goal.gap
-    return plans * (now / gap) ** (math.log(2) / math.log(before / now)) > _MOST_PLANS if now > gap else False
-
-
-def is_in_conflict(duals: Duals[Any]) -> bool:
-    """Check whether the constraints with a multiplier are proved to clash by more than rounding."""
-    return duals.conflict.value > TOLERANCE
