@@ -77,8 +77,10 @@ POLICIES = {
 
 
 def _saved(policy, path):
-    policy.save(path)
-    return bd.load(path, features=FEATURES, model_features=MAPPED)
+    policy.save(path, signals={})
+    again = bd.load(path, features=FEATURES, model_features=MAPPED)
+    assert isinstance(again, ControlPolicy | Mixture)
+    return again
 
 
 def _acts(policy, seed):
@@ -100,17 +102,17 @@ def test_what_is_loaded_acts_as_what_was_saved(name, tmp_path):
 
 def test_the_same_policy_gives_the_same_bytes_and_shared_arrays_are_stored_once(tmp_path):
     one, policy = tmp_path / "one", _receding()
-    policy.save(one)
-    _saved(policy, one).save(tmp_path / "two")
+    policy.save(one, signals={})
+    _saved(policy, one).save(tmp_path / "two", signals={})
     assert one.read_bytes() == (tmp_path / "two").read_bytes()
-    Mixture(np.full(4, 0.25), (policy,) * 4).save(tmp_path / "four")
+    Mixture(np.full(4, 0.25), (policy,) * 4).save(tmp_path / "four", signals={})
     arrays = [archive.read(path, CONTROLS)[1] for path in (one, tmp_path / "four")]
     assert len(arrays[0]) == len(arrays[1])
 
 
 @pytest.mark.parametrize("name", ["affine", "random"])
 def test_what_plans_nothing_needs_no_signals(name, tmp_path):
-    POLICIES[name].save(tmp_path / "p.bidual")
+    POLICIES[name].save(tmp_path / "p.bidual", signals={})
     assert bd.load(tmp_path / "p.bidual").fingerprint == POLICIES[name].fingerprint
 
 
@@ -128,14 +130,44 @@ def test_what_plans_nothing_needs_no_signals(name, tmp_path):
     ],
 )
 def test_signals_must_be_given_again(given, words, tmp_path):
-    POLICIES["receding"].save(tmp_path / "p.bidual")
+    POLICIES["receding"].save(tmp_path / "p.bidual", signals={})
     with pytest.raises(bd.ArchiveError, match=words):
         bd.load(tmp_path / "p.bidual", features=given)
 
 
+TEXTS = {"distance": "obs[0]**2", "at": "obs", "free": "sum(control**2)"}
+
+
+def test_what_is_saved_as_text_is_loaded_alone(tmp_path):
+    """In one file, and in one of a mixture; functions that are left out are asked for when it is loaded."""
+    for policy in (POLICIES["receding"], POLICIES["mixture"]):
+        policy.save(tmp_path / "p.bidual", signals=TEXTS)
+        again = bd.load(tmp_path / "p.bidual")
+        np.testing.assert_allclose(_acts(again, 0), _acts(policy, 0), rtol=1e-5, atol=1e-6)
+    POLICIES["receding"].save(tmp_path / "p.bidual", signals={"at": "obs"})
+    given = computed(distance=SIGNALS["distance"], free=SIGNALS["free"])
+    assert_array_equal(_acts(bd.load(tmp_path / "p.bidual", features=given), 0), _acts(POLICIES["receding"], 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "signals", "words"),
+    [
+        ("receding", None, r"\(at, distance, free\).*save\(path, signals=\{'at': '\.\.\.', 'distance'.*signals=\{\}"),
+        ("mixture", None, "no file stores functions"),
+        ("receding", TEXTS | {"distance": "obs[1]**2"}, r"text for 'distance' is another signal: at obs=\[.*the text"),
+        ("receding", {"speed": "obs[1]"}, "names speed, and the functions .* are at, distance, free"),
+        ("affine", {"speed": "obs[1]"}, "names speed, and the functions .* are none"),
+    ],
+)
+def test_functions_are_asked_for_where_they_are_saved(name, signals, words, tmp_path):
+    with pytest.raises(bd.PolicyError, match=words):
+        POLICIES[name].save(tmp_path / "p.bidual", signals=signals)
+    assert not (tmp_path / "p.bidual").exists()
+
+
 @pytest.mark.parametrize("given", [None, fourier(d=5), mapped(lambda s, u: s, 2)])
 def test_a_map_that_is_a_function_must_be_given_again(given, tmp_path):
-    POLICIES["mapped"].save(tmp_path / "p.bidual")
+    POLICIES["mapped"].save(tmp_path / "p.bidual", signals={})
     with pytest.raises(bd.ArchiveError, match=r"a function that gives 5 numbers.*give the same bd\.features\.mapped"):
         bd.load(tmp_path / "p.bidual", features=FEATURES, model_features=given)
 
@@ -144,10 +176,10 @@ def test_what_is_a_function_is_not_stored(tmp_path):
     law = Simulated(LOW, HIGH, np.zeros(N), lambda s, u: s)
     controller = replace(POLICIES["receding"].controller, dynamics=law)
     with pytest.raises(bd.PolicyError, match="a Simulated, which is a function, and functions are not stored"):
-        ControlPolicy(controller, LOW, HIGH).save(tmp_path / "p.bidual")
+        ControlPolicy(controller, LOW, HIGH).save(tmp_path / "p.bidual", signals={})
     table = bd.policies.DeterministicPolicy(np.zeros((H, N), dtype=np.int64), 1)
     with pytest.raises(bd.PolicyError, match="a mixture of tables is stored as the one table"):
-        Mixture(np.ones(1), (table,)).save(tmp_path / "p.bidual")
+        Mixture(np.ones(1), (table,)).save(tmp_path / "p.bidual", signals={})
     assert not (tmp_path / "p.bidual").exists()
 
 
@@ -183,7 +215,7 @@ def _with(words, path, value):
 @pytest.mark.parametrize("name", ["affine", "random", "hallucinated"])
 def test_forged_words_are_refused_or_still_a_policy(name, tmp_path):
     """Anything anywhere: an `ArchiveError`, or a policy of the same sizes that can be stored again."""
-    POLICIES[name].save(tmp_path / "good")
+    POLICIES[name].save(tmp_path / "good", signals={})
     words, arrays = _read(tmp_path / "good")
     refused = 0
     for path in list(_places(words))[1:]:
@@ -194,13 +226,14 @@ def test_forged_words_are_refused_or_still_a_policy(name, tmp_path):
             except bd.ArchiveError:
                 refused += 1
             else:
-                policy.save(tmp_path / "again")
+                assert isinstance(policy, ControlPolicy | Mixture)
+                policy.save(tmp_path / "again", signals={})
     assert refused > 30
 
 
 @pytest.mark.parametrize("name", ["affine", "random", "hallucinated", "mixture"])
 def test_forged_arrays_are_refused(name, tmp_path):
-    POLICIES[name].save(tmp_path / "good")
+    POLICIES[name].save(tmp_path / "good", signals={})
     words, arrays = _read(tmp_path / "good")
     for key, array in arrays.items():
         for bad in (np.full_like(array, np.nan), array[None], array.astype(bool), np.zeros(0)):
@@ -218,7 +251,7 @@ def test_forged_arrays_are_refused(name, tmp_path):
 
 def test_damaged_bytes_are_refused(tmp_path):
     """One flipped bit anywhere: refused, unless it is none of the contents (a date in the zip)."""
-    POLICIES["receding"].save(tmp_path / "good")
+    POLICIES["receding"].save(tmp_path / "good", signals={})
     good, rng = (tmp_path / "good").read_bytes(), np.random.default_rng(0)
     for place in rng.integers(0, len(good), 200):
         bad = bytearray(good)
@@ -263,7 +296,7 @@ def test_what_other_programs_cannot_run_is_not_written(tmp_path):
 
 
 def test_nothing_but_json_and_numbers_is_in_a_file(tmp_path):
-    POLICIES["of all kinds"].save(tmp_path / "p.bidual")
+    POLICIES["of all kinds"].save(tmp_path / "p.bidual", signals={})
     words, arrays = _read(tmp_path / "p.bidual")
     assert json.loads(json.dumps(words, allow_nan=False)) == words
     assert {array.dtype.kind for array in arrays.values()} == {"f"}

@@ -150,7 +150,7 @@ def test_numbered_actions_are_learned_and_stored(tmp_path):
     """Plans answer with numbers too: an environment of numbered actions takes nothing else."""
     learned = bd.learn(_problem(), Slider(discrete=True), MODEL, episodes=2, evaluation=2, explorer=QUICK)
     assert [one.discrete for one in learned.executed] == [True, True]
-    learned.save(tmp_path / "p.bidual")
+    learned.save(tmp_path / "p.bidual", signals={})
     policy = bd.load(tmp_path / "p.bidual")
     assert policy.discrete
     assert policy.reset(0).act(np.zeros(2)) in (0, 1, 2)
@@ -180,7 +180,7 @@ def test_the_command_line_gives_signals_to_what_plans_with_them(stored, tmp_path
     world, problem = stored[1].knowledge.world, _problem()
     features = problem.embedding.features
     plan = control.Receding(world.dynamics(), np.ones((6, 1)), np.zeros((6, 1), np.float32), features, QUICK.sampler, 6)
-    ControlPolicy(plan, LOW, HIGH).save(tmp_path / "p.bidual")
+    ControlPolicy(plan, LOW, HIGH).save(tmp_path / "p.bidual", signals={})
     (tmp_path / "slider.py").write_text(FILE)
     assert main(["evaluate", str(tmp_path / "p.bidual"), str(tmp_path / "slider.py"), "--episodes", "2"]) == 0
     assert main(["export", str(tmp_path / "p.bidual"), "--out", str(tmp_path / "p.json")]) != 0

@@ -14,8 +14,7 @@ from bidual.models import Regressed
 from bidual.planners import control
 from bidual.planners.control._receding import Receding
 from bidual.problem.features import computed, fourier, quadratic, rbf, signal
-from bidual.world.policies import ControlPolicy
-from bidual.world.policies._control import CONTROLS
+from bidual.world.policies import CONTROLS, ControlPolicy
 
 H, N, M = 6, 2, 1
 LOW, HIGH = np.array([-2.0]), np.array([2.0])
@@ -106,7 +105,7 @@ def _acts(policy):
 
 def test_a_policy_with_signals_of_ours_is_loaded_without_them(tmp_path):
     policy = _policy(SIGNALS)
-    policy.save(tmp_path / "p.bidual")
+    policy.save(tmp_path / "p.bidual", signals={})
     again = bd.load(tmp_path / "p.bidual")
     assert_array_equal(_acts(again), _acts(policy))
     again.save(tmp_path / "again.bidual")
@@ -116,7 +115,7 @@ def test_a_policy_with_signals_of_ours_is_loaded_without_them(tmp_path):
 
 def test_only_functions_of_the_user_are_asked_for(tmp_path):
     policy = _policy(OWN)
-    policy.save(tmp_path / "p.bidual")
+    policy.save(tmp_path / "p.bidual", signals={})
     with pytest.raises(bd.ArchiveError, match=r"functions \(own\).*bd\.features\.computed\(own=\.\.\.\)\).*as text"):
         bd.load(tmp_path / "p.bidual")
     for given in (OWN, computed(own=OWN.signals[1])):
@@ -128,7 +127,7 @@ def test_only_functions_of_the_user_are_asked_for(tmp_path):
 def test_members_of_a_mixture_share_their_signals(tmp_path):
     """Compiled code is found by these: every member would be compiled anew."""
     mixture = bd.policies.Mixture(np.full(2, 0.5), (_policy(SIGNALS), _policy(SIGNALS, 1)))
-    mixture.save(tmp_path / "p.bidual")
+    mixture.save(tmp_path / "p.bidual", signals={})
     one, two = bd.load(tmp_path / "p.bidual").members
     assert one.controller.features is two.controller.features
 
@@ -148,7 +147,7 @@ def test_members_of_a_mixture_share_their_signals(tmp_path):
     ],
 )
 def test_forged_recipes_are_refused(tmp_path, place, forged):
-    _policy(SIGNALS).save(tmp_path / "p.bidual")
+    _policy(SIGNALS).save(tmp_path / "p.bidual", signals={})
     manifest, arrays = archive.read(tmp_path / "p.bidual", CONTROLS)
     members = json.loads(json.dumps(manifest["members"]))
     members[0]["controller"]["recipes"][place] = forged

@@ -55,7 +55,7 @@ def write_learned(
 ) -> list[Path]:
     """Save a learned solution, its JSON and its figures; return the files, of which the solution is the first."""
     folder.mkdir(parents=True, exist_ok=True)
-    solution.save(folder / "solution.bidual")
+    solution.save(folder / "solution.bidual", signals={})  # which functions to give again is printed
     drawn = chain(_draw_learning_figures(solution, grid, optimum), figures)
     return [folder / "solution.bidual", *_write(solution, folder, drawn)]
 

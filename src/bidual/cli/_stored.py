@@ -64,7 +64,7 @@ def open_saved(path: Path, named: str | None, command: str, *, evaluate: bool) -
     solution = conclude_run(path, options, evaluation=options.evaluation if evaluate else 0, store=False)
     report(f"the run has not finished: its policy is that of episode {solution.episodes}, and is not stored in {path}")
     with TemporaryDirectory(prefix="bidual-") as folder:
-        solution.save(Path(folder) / "solution.bidual")
+        solution.save(Path(folder) / "solution.bidual", signals={})
         yield Path(folder) / "solution.bidual"
 
 

@@ -78,7 +78,7 @@ class AbstractLearnSession(abc.ABC):
         """Set the problem's variables to their values at the policy."""
 
     @abc.abstractmethod
-    def save(self, solution: "Learned", path: str | os.PathLike[str]) -> None:
+    def save(self, solution: "Learned", path: str | os.PathLike[str], signals: Mapping[str, str] | None) -> None:
         """Write evidence and claims to one file."""
 
     @abc.abstractmethod
@@ -232,12 +232,12 @@ class Learned(AbstractOutcome):
         """
         return self._require_session().price(self, constraint, points, limits)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], signals: Mapping[str, str] | None = None) -> None:
         """Write policy, problem, counts, samples and certificate to one file, for `bd.load` and `bidual check`.
 
-        Functions of signals are not stored, nothing in the file is ever executed; the same result gives the same bytes.
+        `signals`: texts for functions that the policy plans with (`ControlPolicy.save`); nothing of a file is executed.
         """
-        self._require_session().save(self, path)
+        self._require_session().save(self, path, signals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the solution as plain JSON values; an unknown value is None."""

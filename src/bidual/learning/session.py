@@ -1,7 +1,7 @@
 """The session behind a `Learned`: more evaluation, a file, and regret in a true model."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -40,7 +40,15 @@ from bidual.solving.options import SolveOptions
 from bidual.solving.solve import solve_silently
 from bidual.storage import Claim, collect_linear_rows, digest_policy, save_controlled, save_learned
 from bidual.world.mdp import TabularMDP
-from bidual.world.policies import AbstractPolicy, ControlPolicy, DecodedPolicy, MarkovPolicy, Mixture, Played
+from bidual.world.policies import (
+    AbstractPolicy,
+    ControlPolicy,
+    DecodedPolicy,
+    MarkovPolicy,
+    Mixture,
+    Played,
+    write_functions,
+)
 
 
 def drop_invalid_bounds(history: Sequence[LearnProgress], knowledge: AbstractKnowledge) -> tuple[LearnProgress, ...]:
@@ -163,13 +171,15 @@ class LearnSession(AbstractLearnSession):
         """Set the problem's variables to their values at the policy."""
         assign_values(self.setup.problem, solution.embedding, self.returned.auxiliary)
 
-    def save(self, solution: Learned, path: str | os.PathLike[str]) -> None:
+    def save(self, solution: Learned, path: str | os.PathLike[str], signals: Mapping[str, str] | None) -> None:
         """Write evidence and claims to one file."""
         setup, policy = self.setup, solution.policy
         counted, controlled = self.knowledge.counted, self.knowledge.controlled
         if controlled is not None:
-            self._save_controls(solution, controlled, path)
+            self._save_controls(solution, controlled, path, signals)
             return
+        if signals:
+            raise ProblemError("signals are written as text where a policy plans with them, and this one is a table")
         if isinstance(policy, DecodedPolicy):
             policy.save(path)  # nothing is claimed that a file could prove
             return
@@ -193,10 +203,20 @@ class LearnSession(AbstractLearnSession):
         pairs = zip(self.setup.problem.lines(), solution.constraints, strict=True)
         return [line._replace(bounds=constraint.limits) for line, constraint in pairs]
 
-    def _save_controls(self, solution: Learned, knowledge: ControlKnowledge, path: str | os.PathLike[str]) -> None:
+    def _save_controls(
+        self,
+        solution: Learned,
+        knowledge: ControlKnowledge,
+        path: str | os.PathLike[str],
+        signals: Mapping[str, str] | None,
+    ) -> None:
         """Save a solution for dynamics of vectors, with the evidence of its bounds."""
         setup, source = self.setup, self.dual_bound.controls or knowledge
-        assert isinstance(solution.policy, ControlPolicy | Mixture)
+        policy = solution.policy
+        assert isinstance(policy, ControlPolicy | Mixture)
+        stored = write_functions(policy, signals)
+        own = digest_policy(policy), digest_policy(stored)
+        rounds = [replace(one, policy=own[1]) if one.policy == own[0] else one for one in self.estimates.rounds]
         evidence = ControlEvidence(
             program=setup.program,
             pieces=knowledge.pieces,
@@ -205,11 +225,11 @@ class LearnSession(AbstractLearnSession):
             split=setup.split,
             linear=list_spans(setup.linear),
             corners=None if setup.corners is None else setup.corners.spans,
-            rounds=self.estimates.rounds,
+            rounds=tuple(rounds),
             embedding=self.returned.embedding,
         )
         claim = Claim(self._lines(solution), self.goal, solution.to_dict())
-        save_controlled(path, solution.policy, evidence, source, claim)
+        save_controlled(path, stored, evidence, source, claim)
 
     def price(self, solution: Learned, constraint: str | None, points: int, limits: Limits | None) -> LearnedCurve:
         """Bound and estimate the optimum at several limits, from all episodes so far."""

@@ -35,7 +35,7 @@ def rescue_run(folder: Path, remains: Remains) -> str:
         write_manifest(rescued, remains.manifest)
         Checkpoints(rescued, remains.first).write(remains.learn_state)
         if remains.solution is not None:
-            remains.solution.save(rescued / SOLUTION)
+            remains.solution.save(rescued / SOLUTION, signals={})
         numbers = _store_numbers(rescued, remains)
     finally:
         lock.release()

@@ -143,7 +143,7 @@ class RunWriter:
             return replace(solution, plans=self._result["plans"], seconds=self._result["seconds"])
         with self._guard_storing(learner, solution):
             self._begin_again()
-            solution.save(self.folder / SOLUTION)
+            solution.save(self.folder / SOLUTION, signals={})
             self._store_metrics("finished", solution.episodes, learner, solution.to_dict())
             self._evaluation.remove()
         return solution
@@ -229,7 +229,7 @@ class RunWriter:
             return rescue_run(beside, Remains(self.manifest, self._first, learn_state, solution, metrics))
         self._write_state(learn_state)
         if solution is not None:
-            solution.save(self.folder / SOLUTION)
+            solution.save(self.folder / SOLUTION, signals={})
         self._store_metrics("failed" if solution is None else "finished", learn_state.episodes, learner, result)
         return f"It is stored up to episode {self.saved}, and can be resumed. {rescue_database(self._store)}"
 

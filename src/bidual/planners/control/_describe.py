@@ -136,6 +136,19 @@ def read_dynamics(header: dict[str, Any], arrays: dict[str, np.ndarray], given: 
     )
 
 
+def draw_transitions(dynamics: AbstractDynamics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw observations, controls and next observations all over the box of a regression, to compare signals at."""
+    rng, n = np.random.default_rng(0), dynamics.sizes[0]
+    least, most = (dynamics.low, dynamics.high) if isinstance(dynamics, Regressed) else (np.full(n, -1), np.full(n, 1))
+    return _draw_between(rng, least, most), _draw_between(rng, *dynamics.limits), _draw_between(rng, least, most)
+
+
+def _draw_between(rng: np.random.Generator, low: Any, high: Any, count: int = 64) -> np.ndarray:  # noqa: ANN401 - arrays
+    """Draw evenly between finite ends; an infinite one is taken to be 10 or -10."""
+    least, most = (np.where(np.isfinite(end), end, usual) for end, usual in ((low, -10.0), (high, 10.0)))
+    return least + (most - least) * rng.random((count, len(least)))
+
+
 def _store_map(phi: AbstractMap) -> StoredController:
     """Convert a map to its stored form, frequencies included: generators of random numbers may change."""
     if isinstance(phi, FourierMap):

@@ -1,6 +1,7 @@
 """Receding-horizon control: a controller that contains a model and replans in it during an episode."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, final
@@ -13,9 +14,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from bidual._base.types import float32
 from bidual.models import AbstractDynamics, describe_signals
-from bidual.planners.control._describe import describe_sampler, store_dynamics
+from bidual.planners.control._describe import describe_sampler, draw_transitions, store_dynamics
 from bidual.planners.control._extras import split_extras
-from bidual.planners.control._recipes import store_recipes
+from bidual.planners.control._recipes import store_recipes, write_as_texts
 from bidual.planners.control._rollouts import AbstractLaw
 from bidual.planners.control._sampling import find_middle
 from bidual.planners.control._search import AbstractSearch, Gains, Subproblem
@@ -77,6 +78,16 @@ class Receding(AbstractController, AbstractLaw):
         recipes, tables = store_recipes(self.features)
         header, arrays = header | recipes, arrays | tables
         return StoredController(header, arrays | {"theta": np.asarray(self.theta), "nominal": np.asarray(self.nominal)})
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of its signals that have no recipe."""
+        pairs = zip(self.features.names, self.features.signals, strict=True)
+        return tuple(name for name, one in pairs if one.recipe is None)
+
+    def with_texts(self, texts: Mapping[str, str]) -> "Receding":
+        """Return the controller with texts of the same values in the place of functions."""
+        return replace(self, features=write_as_texts(self.features, texts, draw_transitions(self.dynamics)))
 
     def start(self, rng: np.random.Generator) -> RecedingMemory:
         """Draw one seed word, the source of all randomness of the episode's replanning."""

@@ -5,15 +5,20 @@ are not: the reader of a file passes them again.
 """
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from bidual._base.errors import ArchiveError
+from bidual._base.errors import ArchiveError, PolicyError
+from bidual._base.types import float64
 from bidual.models import describe_signals
-from bidual.problem.features import Computed, Recipe, read_signal
+from bidual.problem.features import Computed, Recipe, Signal, read_signal, signal
 
+_NEAR = 1e-5  # of the largest value: functions may have constants in single precision
 _TABLE = "signal_"  # and the number of a signal: arrays of its recipe
 
 
@@ -26,6 +31,33 @@ def store_recipes(features: Computed) -> tuple[dict[str, Any], dict[str, np.ndar
         f"{_TABLE}{i}_{name}": table for i, one in enumerate(recipes) if one for name, table in one.arrays.items()
     }
     return {"recipes": [None if one is None else one.header for one in recipes]}, tables
+
+
+@float64
+def write_as_texts(
+    features: Computed, texts: Mapping[str, str], transitions: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> Computed:
+    """Return the signals with those that are named as texts; raise where a text has other values on the transitions."""
+    signals = [
+        _write_as_text(name, one, texts[name], transitions) if name in texts else one
+        for name, one in zip(features.names, features.signals, strict=True)
+    ]
+    return Computed(features.names, tuple(signals))
+
+
+def _write_as_text(name: str, one: Signal, text: str, transitions: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Signal:
+    written = signal(text, one.low, one.high, size=one.size)
+    values, read = (np.asarray(jax.vmap(each.value)(*map(jnp.asarray, transitions))) for each in (one, written))
+    room = _NEAR * (1 + np.nanmax(np.abs(values)))
+    differ = ~np.all(np.isclose(values, read, rtol=0, atol=room, equal_nan=True), axis=1)
+    if differ.any():
+        first = int(np.argmax(differ))
+        obs, control, next_obs = (part[first].round(3).tolist() for part in transitions)
+        raise PolicyError(
+            f"the text for {name!r} is another signal: at obs={obs}, control={control}, next_obs={next_obs} the "
+            f"function is {np.squeeze(values[first]).tolist()} and the text {np.squeeze(read[first]).tolist()}"
+        )
+    return written
 
 
 def read_recipes(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> list[Recipe | None]:

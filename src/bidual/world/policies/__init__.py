@@ -4,21 +4,18 @@ from bidual.world.policies._base import AbstractPolicy, Actor, PredictionState
 from bidual.world.policies._choices import Choices
 from bidual.world.policies._collapse import collapse, embedding, from_occupancy, visits
 from bidual.world.policies._control import (
-    CONTROLS,
     AbstractController,
     AffineFeedback,
-    ArrayPool,
     ControlPolicy,
     RandomControls,
     StoredController,
-    encode_control,
-    encode_controls,
 )
 from bidual.world.policies._decoded import DECODED, DecodedPolicy, Decoder, read_decoded
 from bidual.world.policies._emissions import CategoricalEmission, GaussianEmission
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
-from bidual.world.policies._mixture import DistinctPolicies, Mixture, Played, find_distinct
+from bidual.world.policies._mixture import DistinctPolicies, Mixture, Played, find_distinct, write_functions
 from bidual.world.policies._sequence import PolicySequence
+from bidual.world.policies._stored_controls import CONTROLS, ArrayPool, encode_control, encode_controls
 from bidual.world.policies._tables import write_table
 
 __all__ = [

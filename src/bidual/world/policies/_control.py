@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bidual._base import archive
 from bidual._base.brief import describe_briefly
 from bidual._base.errors import PolicyError
 from bidual._base.frames import build_frame
@@ -45,6 +44,16 @@ class AbstractController(abc.ABC):
     @abc.abstractmethod
     def stored(self) -> StoredController:
         """The header and arrays for `bidual.control.read_controller`; functions are not stored."""
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the signals that it plans with and that are functions, which no file stores; often none."""
+        return ()
+
+    def with_texts(self, texts: Mapping[str, str]) -> "AbstractController":
+        """Return the controller with texts in the place of such functions."""
+        del texts
+        return self
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator) -> Any:  # noqa: ANN401 - each its own memory
@@ -205,11 +214,17 @@ class ControlPolicy(AbstractPolicy):
         columns |= {f"gain_{i}": law.gains[steps, controls, i] for i in range(law.states.shape[1])}
         return build_frame(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write controller and limits to one file, for `bd.load`; signals that it plans with are named, not stored."""
-        from bidual.world.policies._control import write_controls
+    def save(self, path: str | os.PathLike[str], signals: Mapping[str, str] | None = None) -> None:
+        """Write controller and limits to one file, for `bd.load`.
 
-        write_controls((self,), np.ones(1), path)
+        Args:
+            path: the file.
+            signals: the signals that it plans with and that are functions, which no file stores, by name: each as text
+                of the same values. Those left out of ``{}`` or another dictionary have to be given to `bd.load`.
+        """
+        from bidual.world.policies._stored_controls import store_as_texts, write_controls
+
+        write_controls(store_as_texts((self,), signals), np.ones(1), path)
 
     def _to_vector(self, observation: Any) -> Float[np.ndarray, "n"]:  # noqa: ANN401 - any observation
         try:
@@ -224,57 +239,3 @@ class ControlPolicy(AbstractPolicy):
         H, n, m = self.shape
         kind = type(self.controller).__name__
         return f"ControlPolicy({kind}: {H} steps, {n} numbers to read, {m} controls)"
-
-
-CONTROLS = "policy of controls"
-
-
-class ArrayPool:
-    """Arrays in the order of their first appearance: controllers that plan in one model share nearly all of them."""
-
-    def __init__(self) -> None:
-        self.arrays: list[np.ndarray] = []
-        self._numbers: dict[bytes, int] = {}
-
-    def number(self, array: np.ndarray) -> int:
-        """Return the index of an array, appending it if it is new."""
-        array = np.asarray(array, order="C")
-        shape = f"{array.dtype.str}{array.shape}".encode()
-        number = self._numbers.setdefault(blake2b(shape + array.tobytes()).digest(), len(self.arrays))
-        if number == len(self.arrays):
-            self.arrays.append(array)
-        return number
-
-    def arrays_by_number(self, first: int = 0) -> dict[str, np.ndarray]:
-        """Return the arrays from number `first` on, by their numbers as strings."""
-        return {str(first + place): array for place, array in enumerate(self.arrays[first:])}
-
-
-def encode_control(policy: ControlPolicy, pool: ArrayPool) -> dict[str, Any]:
-    """Encode a policy as JSON values; its arrays go to the pool, and are named by their numbers."""
-    header, arrays = policy.controller.stored
-    return {
-        "controller": header,
-        "arrays": {name: pool.number(array) for name, array in arrays.items()},
-        "limits": [pool.number(policy.low), pool.number(policy.high)],
-        "discrete": bool(policy.discrete),
-    }
-
-
-def write_controls(
-    members: Sequence[ControlPolicy], weights: Float[np.ndarray, "k"], path: str | os.PathLike[str]
-) -> None:
-    """Write a policy, or a mixture of several, to one file: a JSON header that names arrays, and every array once.
-
-    `bidual.control.read_controls` reads it, for some controllers plan in a model.
-    """
-    archive.write(path, CONTROLS, *encode_controls(members, weights))
-
-
-def encode_controls(
-    members: Sequence[ControlPolicy], weights: Float[np.ndarray, "k"]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Encode policies and weights as JSON values and arrays."""
-    pool = ArrayPool()
-    header = [encode_control(member, pool) for member in members]
-    return {"members": header}, pool.arrays_by_number() | {"weights": weights}

@@ -1,8 +1,8 @@
 """Mixtures: draw one policy, keep it for the whole episode. Their distinct members, compared by their actions."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, final
 
@@ -19,6 +19,7 @@ from bidual.world.policies._control import ControlPolicy
 from bidual.world.policies._decoded import DecodedPolicy
 from bidual.world.policies._frames import build_policy_frame
 from bidual.world.policies._markov import DeterministicPolicy, MarkovPolicy
+from bidual.world.policies._stored_controls import store_as_texts, write_controls
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,17 +73,20 @@ class Mixture(AbstractPolicy):
         ]
         return join_frames(frames, member=np.arange(len(frames)), weight=self.weights)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all members, which must be controllers, to one file for `bd.load`; tables are collapsed."""
-        from bidual.world.policies._control import write_controls
+    def save(self, path: str | os.PathLike[str], signals: Mapping[str, str] | None = None) -> None:
+        """Write all members, which must be controllers, to one file for `bd.load`; tables are collapsed.
 
+        Args:
+            path: the file.
+            signals: texts in the place of functions, as of `ControlPolicy.save`.
+        """
         members = tuple(member for member in self.members if isinstance(member, ControlPolicy))
         if len(members) < len(self.members):
             raise PolicyError(
                 "a mixture of tables is stored as the one table that visits the same (solution.policy, or "
                 "bd.policies.collapse): save that, or the whole solution"
             )
-        write_controls(members, self.weights, path)
+        write_controls(store_as_texts(members, signals), self.weights, path)
 
     def _repr_html_(self) -> str:
         pairs = list(zip(self.weights, self.members, strict=True))[:_MOST_ROWS]
@@ -134,3 +138,11 @@ def _compute_fingerprint(policy: Played) -> bytes:
     if isinstance(policy, ControlPolicy):
         return policy.fingerprint
     return blake2b(policy.table.tobytes() + policy.decoder.fingerprint).digest()
+
+
+def write_functions(policy: ControlPolicy | Mixture, signals: Mapping[str, str] | None) -> ControlPolicy | Mixture:
+    """Return a policy of controls as a file stores it, with texts in the place of functions that it plans with."""
+    if isinstance(policy, ControlPolicy):
+        return store_as_texts((policy,), signals)[0]
+    controls = [member for member in policy.members if isinstance(member, ControlPolicy)]
+    return replace(policy, members=store_as_texts(controls, signals))
