@@ -12,7 +12,18 @@ import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.models import Simulated, Stage
 from bidual.planners import Plan
-from bidual.planners.control import Chain, Descent, Feedback, Mpc, OpenLoop, Receding, Regulator, embedding, icem
+from bidual.planners.control import (
+    Chain,
+    Cheapest,
+    Descent,
+    Feedback,
+    Mpc,
+    OpenLoop,
+    Receding,
+    Regulator,
+    embedding,
+    icem,
+)
 from bidual.planners.control._execution import PlannedControls, choose_central_start
 from bidual.problem.features import computed, signal
 
@@ -130,6 +141,20 @@ def test_replanning_starts_from_the_rest_of_the_plan_before():
         controls = [actor.act(START[0])[0] for _ in range(6)]
         assert abs(controls[0] - plan[0, 0]) <= 1e-4
         assert abs(controls[5] - later) <= 1e-4
+
+
+def test_the_cheapest_execution_is_taken():
+    """Of one that follows a poor sequence, and one that improves it first, in either order."""
+    nominal = np.full((H, 1), 0.9)
+    planned = PlannedControls(NOISY, PSI, THETA, nominal, SAMPLER)
+    poor, far = Feedback(steps=0), Feedback(steps=20)
+    for executions in ((poor, far), (far, poor)):
+        chosen = Cheapest(executions, paths=8)(planned)
+        np.testing.assert_array_equal(chosen.policy.controller.controls, far(planned).policy.controller.controls)
+    assert Cheapest((Mpc(2, 3), Mpc(2, 5))).ahead(H) == 5
+    for executions, paths in (((far,), 2), ((far, poor), 0)):
+        with pytest.raises(bd.ProblemError, match="must be"):
+            Cheapest(executions, paths)
 
 
 def test_fingerprints_are_of_numbers_and_settings():

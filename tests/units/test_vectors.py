@@ -9,9 +9,11 @@ import pytest
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.cli import main
+from bidual.cli._options import find_default_episodes
 from bidual.cli._target import load_unknown
 from bidual.cli.new import VECTORS as VECTORS_BY_NAME
-from bidual.learning.setup import VECTORS, set_up
+from bidual.learning.defaults import VECTORS, plan_vectors
+from bidual.learning.setup import set_up
 from bidual.models import KNR
 from bidual.models.regression._scales import is_refitted
 from bidual.planners import control
@@ -112,10 +114,37 @@ def test_environments_with_vectors_are_learned_by_name(tmp_path):
     problem = bd.Problem(cp.Maximize(x.upright))
     explorer = bd.explorers.Controls(control.Thompson(0.3), control.icem(16, 2), control.Mpc(4, 4), rollouts=2)
     learned = bd.learn(problem, "CartPole-v1", episodes=2, evaluation=2, explorer=explorer)
-    learned.save(tmp_path / "pole.bidual")
+    learned.save(tmp_path / "pole.bidual", signals={})
     actor = bd.load(tmp_path / "pole.bidual").reset(0)
     assert actor.act(np.zeros(4)) in (0, 1)
     assert bd.check(tmp_path / "pole.bidual").claims["lower"] is None
+
+
+def test_a_learned_result_is_saved_with_its_functions_as_text(tmp_path):
+    """Its samples still belong to it, so that its claims are derived again."""
+    x = bd.features.computed(place=bd.features.signal(lambda s, u, y: y[0], -1.0, 1.0)).embedding(6, total=True)
+    explorer = bd.explorers.Controls(control.Mean(), control.icem(16, 2), control.Mpc(3, 3), rollouts=2)
+    model = KNR(fourier(16, 1.5, scales="seen"))
+    learned = bd.learn(bd.Problem(cp.Maximize(x.place)), Slider(), model, episodes=2, evaluation=4, explorer=explorer)
+    with pytest.raises(bd.PolicyError, match="give the same as text"):
+        learned.save(tmp_path / "slide.bidual")
+    learned.save(tmp_path / "slide.bidual", signals={"place": "next_obs[0]"})
+    assert bd.load(tmp_path / "slide.bidual").reset(0).act(np.zeros(2)).shape == (1,)
+    check = bd.check(tmp_path / "slide.bidual")
+    assert (check.episodes, check.claims["value"]) == (4, learned.value)
+
+
+def test_gymnasiums_classics_need_nothing_but_a_name(capsys):
+    """Signal and steps are those of the file that 'bidual new' writes, episodes suit them."""
+    target = load_unknown("CartPole-v1", [], None)
+    assert (target.env, target.problem.embedding.horizon, target.model) == ("CartPole-v1", 200, None)
+    assert find_default_episodes("CartPole-v1") == 12
+    assert main(["learn", "CartPole-v1", "--set", "budget=1"]) == 2
+    assert "bidual new --vectors CartPole-v1" in capsys.readouterr().err
+    assert main(["learn", "CartPole-v1", "--support", "unknown"]) == 2
+    limited = bd.Problem(target.problem.objective, {"few": target.problem.embedding.upright <= 100})
+    assert plan_vectors(target.problem).inner is not None
+    assert plan_vectors(limited).inner is None
 
 
 def test_a_map_in_other_units_is_told_from_another_map(episodes):
@@ -140,8 +169,7 @@ def test_files_for_gymnasiums_classics_can_be_learned(name, tmp_path, capsys):
     assert target.model is None
     setup = set_up(target.problem, target.env, None, None, delta=0.05, seed=0)
     assert setup.knowledge.declared == VECTORS
-    far = isinstance(target.explorer, bd.explorers.Controls) and target.explorer.execution == control.Mpc(5, 100)
-    assert far == (name == "MountainCar-v0")
+    assert setup.explorer == plan_vectors(target.problem)
     H, n, _ = setup.env.shape
     limits = setup.knowledge.limits
     random = bd.policies.ControlPolicy(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, get_args, get_type_hints
 
 from bidual._base.errors import RunError, TaskError
+from bidual.cli.new import VECTORS
 
 if TYPE_CHECKING:
     import os
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from bidual.learning.runs import Folder
     from bidual.loop.explorers import AbstractExplorer
     from bidual.models import Declaration
+
+_EPISODES_OF_VECTORS = 12  # where an environment is learned by its name
 
 
 @final
@@ -112,6 +115,8 @@ def find_default_episodes(target: str) -> int:
     """Return the default number of episodes of a task; of a file or an unknown name the general default."""
     if target.endswith(".py"):
         return Options.episodes
+    if target in VECTORS:
+        return _EPISODES_OF_VECTORS
     from bidual.tasks import ENTRIES
 
     return next((entry.episodes for entry in ENTRIES if entry.name == target), Options.episodes)
@@ -120,11 +125,11 @@ def find_default_episodes(target: str) -> int:
 def load_declared(options: Options) -> "Unknown":
     """Load the problem and its environment, with its declarations."""
     from bidual.cli._target import load_unknown
-    from bidual.learning.setup import default_model
+    from bidual.learning.defaults import choose_model
 
     target = load_unknown(options.target, list(options.settings), options.support)
-    model = _declare_model(target.model or default_model(target.problem), options)
-    return replace(target, model=model, explorer=_choose_explorer(model, target.explorer, options))
+    model = _declare_model(target.model or choose_model(target.problem), options)
+    return replace(target, model=model, explorer=_choose_explorer(model, target, options))
 
 
 def learn_with_options(
@@ -157,17 +162,18 @@ def learn_with_options(
     return replace(solution, task=target.name)
 
 
-def _choose_explorer(
-    model: "Declaration", suited: "AbstractExplorer[Any] | None", options: Options
-) -> "AbstractExplorer[Any] | None":
+def _choose_explorer(model: "Declaration", target: "Unknown", options: Options) -> "AbstractExplorer[Any] | None":
     """Choose the requested explorer or else the task's; None for the model's default."""
     from bidual.cli._explorer_options import find_controls_explorer, find_explorer
+    from bidual.learning.defaults import choose_explorer
     from bidual.loop.explorers import Controls, Riccati
 
     if model.needs.observes == "vectors":
-        base = suited if isinstance(suited, Controls | Riccati) else Controls()
-        return find_controls_explorer(options.explorer, options.dual, base)
-    return find_explorer(options.explorer, options.dual) or suited
+        given = isinstance(target.explorer, Controls | Riccati)
+        suited = target.explorer if given else choose_explorer(target.problem, model)
+        assert isinstance(suited, Controls | Riccati)  # as all that choose for vectors
+        return find_controls_explorer(options.explorer, options.dual, suited)
+    return find_explorer(options.explorer, options.dual) or target.explorer
 
 
 def _declare_model(model: "Declaration", options: Options) -> "Declaration":

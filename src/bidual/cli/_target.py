@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from bidual._base.errors import TaskError
 from bidual.cli._script import run_script, set_parameter
+from bidual.cli.new import VECTORS
 
 if TYPE_CHECKING:
     from bidual.loop.explorers import AbstractExplorer
@@ -59,6 +60,9 @@ def load_target(text: str, settings: list[str]) -> Target:
 
 def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown:
     """Load the same to be learned; `support` is "declared" or "unknown" for a simulated model, None for the default."""
+    if text in VECTORS:
+        _refuse_support(f"{text}", support, "an environment: what can follow in it is not known here")
+        return _load_by_name(text, settings)
     if not text.endswith(".py"):
         task = _build_task(text, settings)
         if task.env is not None:
@@ -80,6 +84,21 @@ def load_unknown(text: str, settings: list[str], support: str | None) -> Unknown
         _refuse_support(f"{path}", support, "'model', which says what can follow")
     model = file.model or _declare_model(file.mdp, support)
     return Unknown(path.name, file.problem, file.mdp, model, file.mdp, file.grid, file.explorer)
+
+
+def _load_by_name(name: str, settings: list[str]) -> Unknown:
+    """Load one of Gymnasium's environments with vectors, with the signal and the horizon that 'bidual new' writes."""
+    import cvxpy as cp
+
+    from bidual.problem.features import computed, signal
+    from bidual.problem.modelling import Problem
+
+    if settings:
+        raise TaskError(f"{name} has no settings: 'bidual new --vectors {name} FILE.py' writes a file to change")
+    example = VECTORS[name]
+    x = computed(**{example.name: signal(example.text, *example.bounds)}).embedding(example.horizon, total=True)
+    objective = getattr(cp, example.sense)(getattr(x, example.name))
+    return Unknown(name, Problem(objective), name, None, None, None)
 
 
 def _refuse_support(where: str, support: str | None, what: str) -> None:

@@ -48,8 +48,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "target",
         nargs="?",
         metavar="TASK|FILE.py",
-        help="a name from 'bidual tasks', or a Python file that defines problem and env (or mdp), and maybe model, "
-        "states (a function from an observation to a state) and states_limit; not needed with --resume",
+        help="a name from 'bidual tasks'; CartPole-v1, MountainCar-v0, Acrobot-v1 or Pendulum-v1 of Gymnasium; or a "
+        "Python file that defines problem and env (or mdp), and maybe model, states (a function from an observation to "
+        "a state) and states_limit; not needed with --resume",
     )
     parser.add_argument(
         "--run", type=Path, metavar="DIR", help="store the run in this folder, a new one", dest="folder"

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import NamedTuple, final
 
 from bidual._base.errors import OutputError, TaskError
 from bidual.cli._output import show
@@ -44,35 +45,42 @@ def _choose_template(env: bool, vectors: str | None) -> tuple[str, str]:
     if vectors is None:
         text, command = (ENVIRONMENT, "learn") if env else (KNOWN, "solve")
         return text.replace("{{", "{").replace("}}", "}"), command
-    what, sense, name, signal, ends, horizon = VECTORS[vectors]
+    what, sense, name, signal, (low, high), horizon = VECTORS[vectors]
     parts = {"what": what, "env": vectors, "sense": sense, "name": "{name}", "signal": name, "text": signal}
-    text = CONTROLS.format(**parts, ends=ends, horizon=horizon)
-    return text + (FAR if vectors in _FAR_SIGHTED else ""), "learn"
+    return CONTROLS.format(**parts, ends=f"{low}, {high}", horizon=horizon), "learn"
 
 
-# What to do, sense, name and text of a signal, its bounds and the steps of an episode.
+@final
+class Example(NamedTuple):
+    """A problem over one of Gymnasium's environments with vectors, whose own rewards are no use to a planner."""
+
+    what: str
+    sense: str
+    name: str  # of the signal
+    text: str
+    bounds: tuple[float, float]
+    horizon: int
+
+
 VECTORS = {
-    "CartPole-v1": (
+    "CartPole-v1": Example(
         *("Balance a pole near the middle of a track", "Maximize", "upright"),
-        *("cos(next_obs[2]) - 0.1 * next_obs[0]**2 - where(abs(next_obs[2]) > 0.2, 1, 0)", "-3.0, 1.0", 200),
+        *("cos(next_obs[2]) - 0.1 * next_obs[0]**2 - where(abs(next_obs[2]) > 0.2, 1, 0)", (-3.0, 1.0), 200),
     ),
-    "MountainCar-v0": (
+    "MountainCar-v0": Example(
         *("Drive out of a valley with a weak engine", "Maximize", "position"),
-        *("next_obs[0]", "-1.2, 0.6", 200),
+        *("next_obs[0]", (-1.2, 0.6), 200),
     ),
-    "Acrobot-v1": (
+    "Acrobot-v1": Example(
         *("Swing the lower of two links up", "Maximize", "height"),
-        *("-next_obs[0] - (next_obs[0] * next_obs[2] - next_obs[1] * next_obs[3])", "-2.0, 2.0", 200),
+        *("-next_obs[0] - (next_obs[0] * next_obs[2] - next_obs[1] * next_obs[3])", (-2.0, 2.0), 200),
     ),
-    "Pendulum-v1": (
+    "Pendulum-v1": Example(
         *("Swing a pendulum up and keep it there", "Minimize", "cost"),
-        *("arctan2(obs[1], obs[0])**2 + 0.1 * obs[2]**2 + 0.001 * control[0]**2", "0.0, 17.0", 200),
+        *("arctan2(obs[1], obs[0])**2 + 0.1 * obs[2]**2 + 0.001 * control[0]**2", (0.0, 17.0), 200),
     ),
 }
 
-_FAR_SIGHTED = ("MountainCar-v0",)
-FAR = """explorer = bd.explorers.Controls(execution=bd.control.Mpc(5, 100))  # 50 steps see no way out
-"""
 CONTROLS = '''\
 """{what}: {env}.
 

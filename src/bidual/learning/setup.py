@@ -9,6 +9,7 @@ import numpy as np
 from bidual._base.errors import ProblemError
 from bidual.certificate.bounds import Split
 from bidual.certificate.rounding import with_planner_resolution, with_sampled_resolution
+from bidual.learning.defaults import choose_explorer, choose_model
 from bidual.learning.outputs import (
     CertaintyEquivalent,
     Corners,
@@ -21,10 +22,10 @@ from bidual.learning.outputs import (
     construct_corners,
 )
 from bidual.learning.states import check_unnumbered
-from bidual.loop.explorers import AbstractExplorer, Alternating, Controls, Optimistic, Riccati
-from bidual.models import KNR, AbstractKnowledge, Declaration, EnvironmentFacts, Needs, Tabular
+from bidual.loop.explorers import AbstractExplorer, Controls, Riccati
+from bidual.models import AbstractKnowledge, Declaration, EnvironmentFacts, Needs
 from bidual.problem.convex import AbstractProgram
-from bidual.problem.features import AbstractFeatures, Computed, fourier
+from bidual.problem.features import AbstractFeatures, Computed
 from bidual.problem.modelling import Problem
 from bidual.world.envs import (
     AbstractEnvironment,
@@ -45,13 +46,7 @@ from bidual.world.mdp import TabularMDP
 if TYPE_CHECKING:
     from gymnasium import Env
 
-# The model of vectors where none is declared: what is not in the units of anybody is in those of what is seen.
-VECTORS = KNR(fourier(256, 1.5, scales="seen"), ridge=1e-4)
-
 _OVER_GYMNASIUM = GymnasiumEnvironment | Parallel | VectorEnvironment  # to whose states one is added
-
-# Explorers by the names that declarations give them.
-_EXPLORERS = {"alternating": Alternating, "optimistic": Optimistic, "controls": Controls}
 
 
 @final
@@ -104,7 +99,7 @@ def set_up(
             "steps: make the embedding over a horizon, with TabularMDP(..., horizon=100) or "
             "bd.features.signals(...).embedding(100). Over H steps a discount is a factor of the signals, discount**h"
         )
-    split, model = Split(delta), default_model(problem) if model is None else model
+    split, model = Split(delta), choose_model(problem) if model is None else model
     if not isinstance(model, Declaration):
         raise ProblemError(f"expected a model such as bd.models.Tabular(), got {type(model).__name__}")
     needs = model.needs
@@ -130,13 +125,8 @@ def set_up(
     program = with_planner_resolution(problem.program(), knowledge.pieces)
     linear = collect_functionals(problem, program, knowledge)
     curved = construct_corners(program, knowledge)
-    explorer = explorer or _EXPLORERS[model.default_explorer]()
+    explorer = explorer or choose_explorer(problem, model)
     return LearnSetup(problem, program, world, explorer, knowledge, linear, curved, split, seed)
-
-
-def default_model(problem: Problem) -> Declaration:
-    """Return the model for a problem that names none: counts or, where signals are of vectors, a regression."""
-    return VECTORS if isinstance(problem.embedding.features, Computed) else Tabular()
 
 
 def _prepare_control(
@@ -154,7 +144,7 @@ def _prepare_control(
             "a regulator plans with signals that it can compute: give them as functions written in JAX, "
             "bd.features.computed(cost=lambda obs, control, next_obs: ...)"
         )
-    explorer = _EXPLORERS[model.default_explorer]() if explorer is None else explorer
+    explorer = choose_explorer(problem, model) if explorer is None else explorer
     if not isinstance(explorer, Controls | Riccati):
         raise ProblemError(f"{type(explorer).__name__} explores finite models; give bd.explorers.Controls(...)")
     world = _open_control(env, problem, features)

@@ -1,5 +1,6 @@
 """Planning for vector states under controls: optimism, search, execution, and the embeddings of plans by rollouts."""
 
+from bidual.planners.control._cheapest import Cheapest
 from bidual.planners.control._descent import Descent
 from bidual.planners.control._describe import Given
 from bidual.planners.control._execution import AbstractExecution, Feedback, Mpc, OpenLoop, PlannedControls, law_of
@@ -22,6 +23,7 @@ __all__ = [
     "BestOf",
     "Bonus",
     "Chain",
+    "Cheapest",
     "Descent",
     "Elites",
     "Exponential",
