@@ -19,7 +19,7 @@ FILES = {
 COMMANDS = [
     ("", 2, "required: COMMAND", "usage"),
     ("sovle rover", 2, "'sovle'", "did you mean 'solve'"),
-    ("solve", 2, "required: TASK|FILE.py", "usage"),
+    ("solve", 2, "required: TASK|FILE", "usage"),
     ("solve rovr", 2, "'rovr'", "did you mean 'rover'"),
     ("solve rover --gap x", 2, "--gap", "'x'", "float"),
     ("solve rover --gap 0", 2, "gap", "0.0", "positive"),
