@@ -193,7 +193,7 @@ def test_linear_problems_end_with_true_bounds(first):
         judge_linear(seed)
 
 
-@pytest.mark.parametrize("seed", [540230491148, 540230494740, 540230499940])
+@pytest.mark.parametrize("seed", [540230491148, 540230494740, 540230499940, 902217449136])
 def test_problems_that_once_ended_with_loose_bounds(seed):
     """Limits that cost nothing, where no point near the slope keeps them; a last mixture that was not the best."""
     judge_convex(seed)

@@ -38,6 +38,8 @@ from bidual.solving.solution import Solution
 from bidual.solving.stopping import is_in_conflict
 from bidual.world.policies import MarkovPolicy, Mixture, collapse, from_occupancy
 
+_CARRIED = 1e-6  # of a slope, which the multipliers of a box may carry
+
 
 def build_solution(
     compiled: CompiledProblem,
@@ -186,12 +188,18 @@ def _convert_bound(
         return bound
     slope = _compute_slope(curved, bound) if bound.slope is None else bound.slope
     boxes = _find_boxes(curved, world, bound.point) if variational is None else [variational.bounds()]
+    found, least = np.zeros(0), np.inf
     for box in boxes:
         try:
-            return Bound(bound.value, find_multipliers_of_slope(curved.main, slope, *box))
+            lam = find_multipliers_of_slope(curved.main, slope, *box)
         except np.linalg.LinAlgError:
             continue
-    return Bound(-np.inf, np.zeros(0))
+        # Where all points that keep the constraints are at the box's edge, its own multipliers carry the slope.
+        missed = float(np.abs(curved.main.slope(lam) - slope).max(initial=0.0))
+        found, least = (lam, missed) if missed < least else (found, least)
+        if least <= _CARRIED * np.abs(slope).max(initial=0.0):
+            break
+    return Bound(bound.value if found.size else -np.inf, found)
 
 
 def _compute_slope(program: ConvexProgram, bound: Bound) -> Float[np.ndarray, "n"]:
