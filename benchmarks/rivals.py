@@ -38,7 +38,7 @@ import scipy.sparse as sp
 
 import bidual as bd
 from benchmarks.models import HORIZON, MODELS
-from benchmarks.solve import Instance, cpu_name, instance
+from benchmarks.solve import Instance, build_program, cpu_name, instance
 from benchmarks.storm import StormQuery
 
 RUNS, LIMIT, GAP = 5, 30.0, 1e-6
@@ -137,22 +137,6 @@ def against_programs(model: str, start: str, states: int) -> dict[str, Any]:
             row[name] |= {"violation": max(0.0, cost - case.budget), "error": value - optimum}
         print(f"{model}, {start}, S = {states}: {name} {row[name]}", flush=True)
     return row
-
-
-def build_program(case: Instance) -> tuple[Any, ...]:
-    """Build the occupancy program: costs, flow, right side, the budget's row and limit."""
-    mdp = case.mdp
-    S, A, K = mdp.successors.states.shape[1:]
-    law = (mdp.successors.probabilities.ravel(), mdp.successors.states.ravel(), np.arange(S * A + 1) * K)
-    kernel = sp.csr_array(law, shape=(S * A, S))
-    blocks: list[list[Any]] = [[None] * HORIZON for _ in range(HORIZON)]
-    for h in range(HORIZON):
-        blocks[h][h] = sp.kron(sp.eye_array(S), np.ones((1, A)))
-        if h:
-            blocks[h][h - 1] = -kernel.T
-    flow = sp.csc_array(sp.block_array(blocks))
-    right = np.append(mdp.initial, np.zeros(S * (HORIZON - 1)))
-    return -np.tile(case.reward.ravel(), HORIZON), flow, right, np.tile(case.cost.ravel(), HORIZON), case.budget
 
 
 def by_highs(program: tuple[Any, ...], solver: str) -> np.ndarray | None:

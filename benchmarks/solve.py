@@ -141,8 +141,8 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def measure_highs(case: Instance, method: str) -> tuple[float, float | None]:
-    """Median CPU seconds and the optimum, or the time spent and None."""
+def build_program(case: Instance) -> tuple[Any, ...]:
+    """Build the occupancy program: costs, flow, right side, the budget's row and limit."""
     mdp = case.mdp
     S, A, K = mdp.successors.states.shape[1:]
     law = (mdp.successors.probabilities.ravel(), mdp.successors.states.ravel(), np.arange(S * A + 1) * K)
@@ -154,12 +154,18 @@ def measure_highs(case: Instance, method: str) -> tuple[float, float | None]:
             blocks[h][h - 1] = -kernel.T
     flow = sp.csc_array(sp.block_array(blocks))
     right = np.append(mdp.initial, np.zeros(S * (HORIZON - 1)))
-    objective, row = -np.tile(case.reward.ravel(), HORIZON), sp.csc_array(np.tile(case.cost.ravel(), HORIZON)[None])
+    return -np.tile(case.reward.ravel(), HORIZON), flow, right, np.tile(case.cost.ravel(), HORIZON), case.budget
+
+
+def measure_highs(case: Instance, method: str) -> tuple[float, float | None]:
+    """Median CPU seconds and the optimum, or the time spent and None."""
+    objective, flow, right, row, budget = build_program(case)
+    rows = sp.csc_array(row[None])
     seconds, value = [], None
     for _ in range(REPEATS):
         started = time.process_time()
         answer = linprog(
-            objective, A_ub=row, b_ub=[case.budget], A_eq=flow, b_eq=right, method=method, options={"time_limit": LIMIT}
+            objective, A_ub=rows, b_ub=[budget], A_eq=flow, b_eq=right, method=method, options={"time_limit": LIMIT}
         )
         seconds.append(time.process_time() - started)
         if answer.status != 0:
