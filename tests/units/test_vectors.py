@@ -9,8 +9,9 @@ import pytest
 import bidual as bd
 from bidual._base.keys import Draw, Purpose
 from bidual.cli import main
-from bidual.cli._options import find_default_episodes
+from bidual.cli._options import Options, find_default_episodes
 from bidual.cli._target import load_unknown
+from bidual.cli.learn import _find_known_optimum
 from bidual.cli.new import VECTORS as VECTORS_BY_NAME
 from bidual.learning.defaults import VECTORS, plan_vectors
 from bidual.learning.setup import set_up
@@ -139,6 +140,8 @@ def test_gymnasiums_classics_need_nothing_but_a_name(capsys):
     target = load_unknown("CartPole-v1", [], None)
     assert (target.env, target.problem.embedding.horizon, target.model) == ("CartPole-v1", 200, None)
     assert find_default_episodes("CartPole-v1") == 12
+    assert _find_known_optimum(Options("CartPole-v1")) is None  # --out draws it where there is one
+    assert _find_known_optimum(Options("rover")) is not None
     assert main(["learn", "CartPole-v1", "--set", "budget=1"]) == 2
     assert "bidual new --vectors CartPole-v1" in capsys.readouterr().err
     assert main(["learn", "CartPole-v1", "--support", "unknown"]) == 2
