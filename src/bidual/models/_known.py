@@ -18,7 +18,7 @@ from bidual._base.types import DeviceArray, float64, place_on_device
 from bidual.models._base import AbstractModel, Layout
 from bidual.models._lists import Law, Tail, build_kernels, cut_lists
 from bidual.problem.features import Psi
-from bidual.world.mdp import TabularMDP, find_kept, restrict_model
+from bidual.world.mdp import TabularMDP, list_reachable, restrict_model
 from bidual.world.policies import DeterministicPolicy
 
 _FIRST, _COMPILED = "model in main memory", "model for compiled code"
@@ -95,7 +95,7 @@ def known_for_next_solve(mdp: TabularMDP) -> Known:
 
 def _lay_out(mdp: TabularMDP) -> Known:
     """Lay the model out for the planner, in main memory."""
-    kept = find_kept(mdp)
+    kept = list_reachable(mdp)
     lists = restrict_model(mdp, kept).successors
     states, probabilities, allowed = lists.states, lists.probabilities, lists.allowed
     mask = None if allowed.all() else np.ascontiguousarray(allowed.T)

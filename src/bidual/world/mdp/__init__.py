@@ -5,5 +5,5 @@ from bidual.world.mdp._embeddings import Signal
 from bidual.world.mdp._graphs import find_successors, reach
 from bidual.world.mdp._grid import Grid
 from bidual.world.mdp._mdp import TabularMDP
-from bidual.world.mdp._reachable import find_kept, find_reachable, restrict_model
+from bidual.world.mdp._reachable import find_reachable, list_reachable, restrict_model
 from bidual.world.mdp._successors import check_initial

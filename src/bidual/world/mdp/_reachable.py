@@ -26,7 +26,7 @@ def find_reachable(mdp: TabularMDP) -> Bool[np.ndarray, "S"]:
     return seen
 
 
-def find_kept(mdp: TabularMDP) -> Int[np.ndarray, "R"]:
+def list_reachable(mdp: TabularMDP) -> Int[np.ndarray, "R"]:
     """Return the numbers of the reachable states, found once for a model."""
     return mdp.memory.get("kept", lambda: np.flatnonzero(find_reachable(mdp)))
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bidual._base.errors import PolicyError
 from bidual._base.types import select_step
 from bidual.problem.features import Psi
-from bidual.world.mdp import TabularMDP, find_kept, restrict_model
+from bidual.world.mdp import TabularMDP, list_reachable, restrict_model
 from bidual.world.policies._base import AbstractPolicy
 from bidual.world.policies._choices import Choices
 from bidual.world.policies._control import ControlPolicy
@@ -79,7 +79,7 @@ def collapse(mixture: Mixture, mdp: TabularMDP) -> MarkovPolicy:
 
 def _collapse_plans(mixture: Mixture, plans: Sequence[DeterministicPolicy], mdp: TabularMDP) -> Choices:
     """Collapse a few plans over the states that some policy can reach: each has its share of its action."""
-    kept = find_kept(mdp)
+    kept = list_reachable(mdp)
     small = restrict_model(mdp, kept)
     H, A, R, w = mdp.horizon, mdp.num_actions, kept.size, len(plans)
     actions = np.stack([plan.actions[:, kept] for plan in plans], axis=1)
